@@ -4,6 +4,7 @@ mod power;
 
 use std::path::Path;
 
+use halite_contract::conformance::temporary_folder;
 use halite_contract::{
     Change, ChangeOp, Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning,
     WriteBatch,
@@ -34,7 +35,7 @@ fn put(engine: &IndexLog, space: KeySpaceId, key: &[u8], value: &[u8]) {
 
 #[test]
 fn changes_come_in_order_and_positions_survive_reopening() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let engine = open(folder.path());
     let space = engine.key_space("one").unwrap();
     put(&engine, space, b"a", b"1");
@@ -98,7 +99,7 @@ fn engine_verifies(engine: &IndexLog) {
 
 #[test]
 fn a_batch_longer_than_a_segment_is_one_change() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let engine = open(folder.path());
     let space = engine.key_space("one").unwrap();
     let value = |nth: u32| vec![nth as u8; 2_000];
@@ -127,7 +128,7 @@ fn a_batch_longer_than_a_segment_is_one_change() {
 
 #[test]
 fn a_large_value_is_read_while_it_is_there() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let engine = open(folder.path());
     let space = engine.key_space("one").unwrap();
     let large = vec![7; 3 << 20];
@@ -147,7 +148,7 @@ fn a_large_value_is_read_while_it_is_there() {
 
 #[test]
 fn released_positions_are_named() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let retaining = |bytes| IndexLog::open(&options(folder.path(), Some(bytes))).unwrap();
     let engine = retaining(4 << 20);
     let space = engine.key_space("one").unwrap();
@@ -177,7 +178,7 @@ fn released_positions_are_named() {
 
 #[test]
 fn only_a_new_store_is_given_a_change_log() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let engine = IndexLog::open(&options(folder.path(), None)).unwrap();
     assert!(matches!(engine.changes(0, 0).map(drop), Err(Error::NoChangeLog)));
     assert!(matches!(engine.change_positions(0), Err(Error::NoChangeLog)));
@@ -185,7 +186,7 @@ fn only_a_new_store_is_given_a_change_log() {
     let given = IndexLog::open(&options(folder.path(), Some(0)));
     assert!(matches!(given.map(drop), Err(Error::ChangeLogAtCreation)));
 
-    let other = tempfile::tempdir().unwrap();
+    let other = temporary_folder();
     drop(open(other.path()));
     let engine = IndexLog::open(&options(other.path(), None)).unwrap();
     assert!(engine.changes(0, 0).is_ok(), "it has one without being asked");
@@ -193,7 +194,7 @@ fn only_a_new_store_is_given_a_change_log() {
 
 #[test]
 fn every_partition_has_its_changes() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let mut options = options(folder.path(), Some(RETAIN));
     options.partitioning = Some(Partitioning::Hash(3));
     let engine = IndexLog::open(&options).unwrap();
@@ -218,7 +219,7 @@ fn every_partition_has_its_changes() {
 
 #[test]
 fn a_full_store_deletes_while_other_partitions_take_what_is_freed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let mut options = options(folder.path(), Some(0));
     options.pool_options.size_max = 40 << 20;
     options.partitioning = Some(Partitioning::Hash(3));

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use halite_alloc::SEGMENT;
+use halite_contract::conformance::temporary_folder;
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Result,
 };
@@ -137,7 +138,7 @@ fn is_named(error: &Error) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(if std::env::var_os("HALITE_DEEP").is_some() { 400 } else { 60 }) })]
 
     #[test]
     fn a_closed_store_answers_rightly_or_names_what_is_damaged(
@@ -268,7 +269,7 @@ fn a_store_of_another_engine_is_named() {
 /// Whose recovery fails has not no key spaces.
 #[test]
 fn names_that_cannot_be_recovered_are_an_error() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let options = EngineOptions { on_demand: true, ..options(folder.path()) };
     // Of the block that was sealed first, only the first record is read before the store is open.
     let space = fill(&IndexLog::open(&options).unwrap());

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use halite_contract::conformance::temporary_folder;
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
     OwnOptions, Partitioning,
@@ -34,7 +35,7 @@ fn put(store: &IndexLog, space: KeySpaceId, key: &str) {
 
 #[test]
 fn partitions_by_range_follow_each_other_in_the_order_of_keys() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let options = EngineOptions { partitioning: ranges(&["c", "m"]), ..options(folder.path()) };
     let store = IndexLog::open(&options).unwrap();
     let space = store.key_space("space").unwrap();
@@ -58,7 +59,7 @@ fn partitions_by_range_follow_each_other_in_the_order_of_keys() {
 /// A record that collection has moved is in no block of the log; there may only be the record of an older batch.
 #[test]
 fn a_batch_on_several_partitions_is_whole_though_its_record_was_moved() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let options = EngineOptions { partitioning: ranges(&["m"]), ..options(folder.path()) };
     let long = vec![b'p'; 60_000];
     let pairs: [(&[u8], &[u8]); 2] = [(b"a", b""), (&long, b"")];
@@ -86,7 +87,7 @@ fn a_batch_on_several_partitions_is_whole_though_its_record_was_moved() {
 
 #[test]
 fn an_empty_range_of_a_dropped_key_space_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let options = EngineOptions { partitioning: ranges(&["c", "m"]), ..options(folder.path()) };
     let store = IndexLog::open(&options).unwrap();
     let space = store.key_space("space").unwrap();
@@ -100,7 +101,7 @@ fn an_empty_range_of_a_dropped_key_space_is_refused() {
 
 #[test]
 fn every_opening_may_choose_another_index() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let kinds = [
         IndexKind::Hash,
         IndexKind::Ordered { key_bytes: 0 },
@@ -158,7 +159,7 @@ proptest! {
         bytes in prop::sample::select(vec![Some(0), Some(2), Some(8), None]),
         prefix in prop::sample::select(vec![&b""[..], b"user:", b"a long prefix of all the keys "]),
     ) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = temporary_folder();
         let index = bytes.map_or(IndexKind::Hash, |key_bytes| IndexKind::Ordered { key_bytes });
         let options = EngineOptions { own: with_index(index), ..options(folder.path()) };
         let mut model = BTreeMap::new();
@@ -202,7 +203,7 @@ fn name(number: u32) -> String {
 
 #[test]
 fn a_partition_is_there_when_it_is_accessed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let (options, space) = filled(folder.path());
     for number in (0..4_000).step_by(97) {
         let store = IndexLog::open(&options).unwrap();
@@ -231,7 +232,7 @@ fn a_partition_is_there_when_it_is_accessed() {
 
 #[test]
 fn a_damaged_partition_leaves_the_others_alone() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let (options, space) = filled(folder.path());
     let lost = name(1_234);
     let mut pool = std::fs::read(&options.pool).unwrap();
@@ -267,7 +268,7 @@ fn a_damaged_partition_leaves_the_others_alone() {
 
 #[test]
 fn a_walk_in_no_order_visits_what_stays() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_folder();
     let partitioning = Some(Partitioning::Hash(3));
     let hash =
         EngineOptions { partitioning, own: with_index(IndexKind::Hash), ..options(folder.path()) };

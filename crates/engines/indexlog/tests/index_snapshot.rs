@@ -242,7 +242,8 @@ impl Test {
 }
 
 fn cases() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) }
+    let cases = if std::env::var_os("HALITE_DEEP").is_some() { 60 } else { 12 };
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
 }
 
 proptest! {

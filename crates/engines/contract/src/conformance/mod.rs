@@ -31,7 +31,7 @@
 //! number of histories, `PROPTEST_RNG_SEED` repeats a run.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
@@ -120,6 +120,12 @@ pub trait Factory {
     }
 }
 
+/// Whether the deep budget was asked for (`HALITE_DEEP`), in place of one for a first look.
+#[must_use]
+pub fn is_deep() -> bool {
+    std::env::var_os("HALITE_DEEP").is_some()
+}
+
 /// A size limit that only the properties about space come near.
 pub const AMPLE: u64 = 1 << 30;
 
@@ -141,8 +147,7 @@ impl<'a> Store<'a> {
     /// # Panics
     /// If there is no place for a temporary folder.
     pub fn new(factory: &'a dyn Factory, pool_bytes_max: u64) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("halite-").tempdir_in(scratch());
-        let folder = folder.expect("a temporary folder");
+        let folder = temporary_folder();
         let engine = factory.open(folder.path(), pool_bytes_max)?;
         Ok(Self { factory, pool_bytes_max, engine, folder })
     }
@@ -176,10 +181,16 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Memory where there is some: on a disk, each of the suite's many small writes would wait for it.
-fn scratch() -> PathBuf {
+/// A temporary folder in memory where there is some: on a disk, each of many small writes would wait for it.
+///
+/// # Panics
+/// If there is no place for one.
+#[must_use]
+pub fn temporary_folder() -> TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+    let scratch = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let folder = tempfile::Builder::new().prefix("halite-").tempdir_in(scratch);
+    folder.expect("a temporary folder")
 }
 
 /// Fails the property unless the condition holds.

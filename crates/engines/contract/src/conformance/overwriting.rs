@@ -6,7 +6,7 @@ use crate::{Direction, Durability, Engine, KeyRange, Model, Op};
 
 const POOL: u64 = 64 << 20;
 
-/// 12 MiB of values of up to 1,000 bytes, overwritten until ten pools are written.
+/// 12 MiB of values of up to 1,000 bytes, overwritten until ten pools are written, or three.
 ///
 /// # Errors
 /// [`crate::Error::Full`] as a failure, or the first difference from the model.
@@ -14,7 +14,7 @@ pub fn overwriting_small_values_forever_does_not_fill_the_pool(factory: &dyn Fac
     overwrite(factory, 24_000, 1_000)
 }
 
-/// 12 MiB of values of up to 600 KiB, overwritten until ten pools are written.
+/// 12 MiB of values of up to 600 KiB, overwritten until ten pools are written, or three.
 ///
 /// # Errors
 /// [`crate::Error::Full`] as a failure, or the first difference from the model.
@@ -23,7 +23,7 @@ pub fn overwriting_large_values_forever_does_not_fill_the_pool(factory: &dyn Fac
 }
 
 /// A queue: keys are put at one end and deleted at the other, one by one and by ranges, until four
-/// pools are written.
+/// pools are written, or two.
 ///
 /// # Errors
 /// [`crate::Error::Full`] as a failure, or the first key that is there and should not be.
@@ -33,7 +33,8 @@ pub fn writing_and_deleting_forever_does_not_fill_the_pool(factory: &dyn Factory
     let store = Store::new(factory, POOL)?;
     let engine = store.engine();
     let space = engine.key_space("queue")?;
-    let end = 4 * POOL / LEN as u64;
+    let pools = if super::is_deep() { 4 } else { 2 };
+    let end = pools * POOL / LEN as u64;
     for number in 0..end {
         let bytes = value(number, LEN);
         let op = Op::Put { space, key: &key(number), value: &bytes };
@@ -63,7 +64,8 @@ fn overwrite(factory: &dyn Factory, keys: u64, len_max: u64) -> Check {
     let (space, model_space) = (engine.key_space("values")?, model.key_space("values")?);
     let mut random = Random::new(keys);
     let mut written = 0;
-    while written < 10 * POOL {
+    let pools = if super::is_deep() { 10 } else { 3 };
+    while written < pools * POOL {
         // Half of the writes go to a tenth of the keys, so that blocks die unevenly.
         let hot = random.below(2) == 0;
         let key = key(random.below(if hot { keys.div_ceil(10) } else { keys }));
