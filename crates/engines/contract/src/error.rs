@@ -182,7 +182,9 @@ pub enum Error {
         end: u64,
     },
     /// The engine takes no snapshots.
-    #[error("this engine takes no snapshots; `halite dump` and `halite load` copy the data to one that does")]
+    #[error(
+        "this engine takes no snapshots; `halite dump` and `halite load` copy the data to one that does"
+    )]
     NoSnapshots,
     /// There is a snapshot of this name.
     #[error("there is a snapshot `{name}` already; drop it, or choose another name")]
@@ -201,7 +203,9 @@ pub enum Error {
     NoSuchKeySpace,
 
     /// The engine cannot make a write depend on earlier reads.
-    #[error("this engine offers no transactions; `halite dump` and `halite load` copy the data to one that does")]
+    #[error(
+        "this engine offers no transactions; `halite dump` and `halite load` copy the data to one that does"
+    )]
     NoTransactions,
     /// A snapshot is not of the store that it is used with.
     #[error("the snapshot is of another store, or of this one before it was opened again")]
