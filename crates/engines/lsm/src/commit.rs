@@ -17,66 +17,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::options::CommitPoints;
 use halite_contract::{Durability, Error, Result};
 use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE};
 use halite_sim::planted;
-use smallvec::SmallVec;
 
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
+use crate::failure::{from_levels, is_full, lacks_room};
 use crate::fragment::{HEADER, Header};
+use crate::layout::COMMIT_ID;
+use crate::limits::BATCH_BYTES_MAX;
 use crate::log_room::Waited;
 use crate::memtable::Memtable;
-use crate::open::COMMIT_ID;
+use crate::options::CommitPoints;
 use crate::range_deletes::DELETES_MAX;
-use crate::read::from_levels;
 use crate::refusals::{Entrance, Purpose};
-use crate::store::{BATCH_BYTES_MAX, Store};
+use crate::store::Store;
+use crate::unsynced::{End, Entry, Few, Unsynced};
 use crate::wal::Wal;
-use crate::zones::{Granted, LINES, Zones};
+use crate::zones::{Granted, LINES};
 
 /// Fills a batch in its turn, or refuses.
 pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
-
-/// As many as a batch has fragments: mostly one, without the heap. More inline would be moved with each.
-type Few<T> = SmallVec<[T; 1]>;
-
-/// The part of a batch that is to be committed behind its turn.
-pub(crate) struct Entry {
-    ends: Few<End>,
-    /// The last sequence.
-    last: u64,
-    /// Bytes of keys and values.
-    user_bytes: u64,
-    durable: bool,
-}
-
-/// The lines of a batch in one memtable.
-pub(crate) struct End {
-    zones: Arc<Zones>,
-    /// Lines of the memtable.
-    lines: Range<u32>,
-}
-
-/// Batches that were committed and are not known to be durable.
-#[derive(Default)]
-pub(crate) struct Unsynced {
-    ends: Vec<End>,
-    pub(crate) batches: u64,
-}
-
-/// Whether a pool has no room.
-pub(crate) fn is_full(error: &Error) -> bool {
-    matches!(error, Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }))
-}
-
-/// Whether there is no room for a batch: it changed nothing, and there may be room for a smaller one.
-pub(crate) fn lacks_room(error: &Error) -> bool {
-    use Error::{BatchTooLarge, LogFull, NoRoomBelow};
-    is_full(error) || matches!(error, NoRoomBelow { .. } | LogFull { .. } | BatchTooLarge { .. })
-}
 
 impl Store {
     /// Commits a batch. Returns its last sequence; 0 if there is nothing in it.

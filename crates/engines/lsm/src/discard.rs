@@ -3,10 +3,10 @@
 use halite_alloc::Segments;
 use halite_contract::{EngineOptions, Result};
 
+use crate::failure::from_levels;
 use crate::layout;
 use crate::levels;
 use crate::open::disk;
-use crate::read::from_levels;
 use crate::wal;
 
 /// Removes the levels and the log of the store in the pool that `options` name.

@@ -7,23 +7,13 @@
 
 use std::sync::Arc;
 
-use halite_contract::{Error, Result};
+use halite_contract::Result;
 
+use crate::failure::{from_levels, lacks_space};
 use crate::levels::Hidden;
-use crate::read::{At, from_levels};
+use crate::read::At;
 use crate::sst::RangeDelete;
 use crate::store::Store;
-
-/// Whether an error is for lack of space on the disk.
-pub(crate) fn lacks_space(error: &Error) -> bool {
-    let is_no_space =
-        |error: &halite_disk::Error| matches!(error, halite_disk::Error::NoSpace { .. });
-    match error {
-        Error::Disk(error) => is_no_space(error),
-        Error::LogFull { reason } => is_no_space(reason),
-        _ => false,
-    }
-}
 
 impl Store {
     /// Drops removed versions, in the levels and on their way to them. Returns whether there were any. Called by the

@@ -15,14 +15,15 @@ use halite_sim::locks::RwLock;
 
 use crate::discard;
 use crate::encoded::Encoded;
+use crate::failure::from_levels;
 use crate::large_values::Large;
 use crate::layout;
+use crate::layout::COMMIT_ID;
 use crate::long_scan::LongScan;
 use crate::maintenance::Maintenance;
 use crate::open;
-use crate::open::COMMIT_ID;
 use crate::options::LsmOptions;
-use crate::read::{At, from_levels};
+use crate::read::At;
 use crate::record::{self, Kind};
 use crate::refusals::Purpose;
 use crate::repair;

@@ -8,14 +8,14 @@ use halite_contract::Result;
 use halite_sim::planted;
 
 use crate::address::SLOTS_MAX;
-use crate::emptying::lacks_space;
+use crate::failure::{from_levels, lacks_space};
 use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
 use crate::layout;
+use crate::layout::flushed_word;
 use crate::levels::{Change, FLUSHES, is_no_space};
 use crate::memtable::Memtable;
-use crate::read::from_levels;
 use crate::rows::Rows;
 use crate::run::Run;
 use crate::store::Store;
@@ -308,11 +308,6 @@ impl Store {
         let _flushing = self.flushing.lock();
         self.levels.compact().map_err(from_levels)
     }
-}
-
-/// The levels' word for the last sequence of a tree that is in the levels, where there is a log.
-pub(crate) fn flushed_word(tree: usize) -> String {
-    format!("flushed:{tree}")
 }
 
 /// Memtables of global indexes from which on the largest goes to the levels, however small they are: there may be as

@@ -11,8 +11,8 @@ use halite_index::{RadixTree, Records};
 use crate::address::{Address, SLOTS_MAX};
 use crate::global_index::GlobalIndex;
 use crate::range_deletes::RangeDeletes;
-use crate::read::join;
 use crate::record::{Kind, Record};
+use crate::version::join;
 use crate::zones::Zones;
 
 /// A global index that is in the levels, or the rest of it.

@@ -14,15 +14,17 @@ use halite_disk::Disk;
 use halite_index::Direction;
 
 use crate::address::Address;
+use crate::failure::from_levels;
 use crate::fragment;
 use crate::layer::Layer;
 use crate::layout;
-use crate::read::{At, file_of, from_levels};
+use crate::read::At;
 use crate::record::Kind;
 use crate::scan::bounds;
 use crate::sst::{self, ValueRef};
 use crate::store::Store;
 use crate::values::Written;
+use crate::version::file_of;
 use crate::wal::{Found, Logged};
 
 /// The large values of a batch, by the places of their operations.

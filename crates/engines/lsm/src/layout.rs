@@ -21,8 +21,6 @@ use std::sync::Arc;
 use halite_alloc::{Device, Segments};
 use halite_contract::{EngineOptions, Error, Result, other_engine};
 
-use crate::wal::Known;
-
 /// The root that says which engine a pool belongs to; its value is the version of the formats.
 pub(crate) const ROOT: &str = "engine:lsm";
 
@@ -62,6 +60,9 @@ const LOG_END: &str = "lsm:log-end";
 
 /// Whether files of large values that no record refers to are set aside, and not removed.
 const VALUES_ASIDE: &str = "lsm:values-aside";
+
+/// Where the store's object has `commit_id`: where a memtable's has `gidx`.
+pub(crate) const COMMIT_ID: u64 = 16;
 
 /// Bits of a log file's length.
 const LEN_BITS: u32 = 40;
@@ -190,6 +191,17 @@ pub(crate) fn note_log_end(segments: &Segments, (number, len): (u64, u64)) -> Re
     raise(segments, LOG_END, number << LEN_BITS | len)
 }
 
+/// The knowledge that a store has of its log, at the least.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// The first file that is needed; 0: nothing is known.
+    pub(crate) first: u64,
+    /// The sequence up to which batches may be missing, as a repair left a hole before it.
+    pub(crate) resumed: u64,
+    /// The file, and how long it was, when the store was closed.
+    pub(crate) end: (u64, u64),
+}
+
 /// What the pool knows of the log.
 pub(crate) fn known_of_log(segments: &Segments) -> Known {
     let end = noted(segments, LOG_END);
@@ -252,4 +264,9 @@ pub(crate) fn has_levels(segments: &Segments) -> bool {
 /// Notes, durably, that the store has levels. Two fences.
 pub(crate) fn note_levels(segments: &Segments) -> Result<()> {
     Ok(segments.set_root(LEVELS, 1)?)
+}
+
+/// The levels' word for the last sequence of a tree that is in the levels, where there is a log.
+pub(crate) fn flushed_word(tree: usize) -> String {
+    format!("flushed:{tree}")
 }

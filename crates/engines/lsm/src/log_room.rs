@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use halite_contract::{Error, Result};
 
-use crate::commit::is_full;
-use crate::emptying::lacks_space;
 use crate::encoded::Encoded;
+use crate::failure::{is_full, lacks_space};
 use crate::refusals::Purpose;
 use crate::store::Store;
 use crate::wal::{Wal, no_room};

@@ -1,31 +1,30 @@
 //! A scan that may take as long as its reader likes, and keeps no room from writers.
 //!
 //! A [`TreeScan`] keeps the memtables that it reads. A thread that makes room has all scans let go of theirs
-//! ([`LongScans::let_go`]): a scan that is not being asked for a pair does at once, another before its next key. A
+//! ([`LongScans::let_go`](crate::long_scans::LongScans::let_go)): a scan that is not being asked for a pair does at once, another before its next key. A
 //! scan that let go begins anew behind the key that it returned last. It finds what it would have found: the state
 //! that it reads is registered ([`ReadAt`]), so all versions of that are kept, wherever they move.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use halite_contract::{Bytes, Direction, Error, Result};
 use halite_sim::locks::Mutex;
 
-use crate::cost;
+use crate::long_scans::Lease;
 use crate::scan::{ReadAt, TreeScan};
 
 /// A scan of one tree's keys in a state.
 pub(crate) struct LongScan {
     at: Arc<ReadAt>,
     tree: usize,
-    lease: Arc<Lease>,
+    lease: Arc<Kept>,
     /// Its number among the store's scans.
     number: u64,
 }
 
 /// The part of a scan that can be taken from it.
-struct Lease {
+struct Kept {
     left: Mutex<Left>,
     /// Whether the scan is to let go before the next key.
     is_wanted: AtomicBool,
@@ -38,7 +37,7 @@ struct Left {
     direction: Direction,
     /// None before it begins, and behind its end.
     scan: Option<TreeScan>,
-    /// When it began, as [`LongScans::clock`] has it.
+    /// When it began, as [`crate::long_scans::LongScans`] has it.
     began: u64,
     /// The error that ended it while it let go.
     failure: Option<Error>,
@@ -67,6 +66,14 @@ impl Left {
     }
 }
 
+impl Lease for Kept {
+    fn let_go(&self, time: u64) -> bool {
+        self.is_wanted.store(true, Ordering::Relaxed);
+        // The thread that holds the lease is on its way to a key, and checks the flag before the next.
+        self.left.try_lock().is_some_and(|mut left| left.let_go(time))
+    }
+}
+
 impl LongScan {
     /// A scan from `start` up to `end`, both with their key space. It begins when it is asked for a pair.
     pub(crate) fn new(
@@ -77,8 +84,8 @@ impl LongScan {
     ) -> Self {
         let left = Left { start, end, direction, scan: None, began: 0, failure: None };
         let (left, is_wanted) = (Mutex::new(left), AtomicBool::new(false));
-        let lease = Arc::new(Lease { left, is_wanted });
-        let number = at.store.scans.register(&lease);
+        let lease = Arc::new(Kept { left, is_wanted });
+        let number = at.store.scans.register(Arc::downgrade(&lease) as Weak<dyn Lease>);
         Self { at: Arc::clone(at), tree, lease, number }
     }
 
@@ -133,53 +140,6 @@ impl Iterator for LongScan {
 impl Drop for LongScan {
     fn drop(&mut self) {
         self.at.store.scans.unregister(self.number);
-    }
-}
-
-/// The live scans of a store.
-#[derive(Default)]
-pub(crate) struct LongScans {
-    leases: Mutex<BTreeMap<u64, Weak<Lease>>>,
-    last: AtomicU64,
-    /// How often memtables or tables were given back.
-    clock: AtomicU64,
-}
-
-impl LongScans {
-    fn register(&self, lease: &Arc<Lease>) -> u64 {
-        let number = self.last.fetch_add(1, Ordering::Relaxed);
-        self.leases.lock().insert(number, Arc::downgrade(lease));
-        number
-    }
-
-    fn unregister(&self, number: u64) {
-        self.leases.lock().remove(&number);
-    }
-
-    fn time(&self) -> u64 {
-        self.clock.load(Ordering::Acquire)
-    }
-
-    /// Notes that memtables, or tables, were given back: scans that began before may keep them. To be called when new
-    /// scans do not find them any more.
-    pub(crate) fn tick(&self) {
-        self.clock.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Has all scans that began before memtables or tables were last given back let go of theirs, now or before their
-    /// next key. Returns whether one did now.
-    pub(crate) fn let_go(&self) -> bool {
-        let leases: Vec<_> = self.leases.lock().values().filter_map(Weak::upgrade).collect();
-        let (time, mut has_any) = (self.time(), false);
-        for lease in leases {
-            cost::step();
-            lease.is_wanted.store(true, Ordering::Relaxed);
-            // The thread that holds the lease is on its way to a key, and checks the flag before the next.
-            if let Some(mut left) = lease.left.try_lock() {
-                has_any |= left.let_go(time);
-            }
-        }
-        has_any
     }
 }
 

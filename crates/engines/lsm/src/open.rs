@@ -18,38 +18,36 @@ use halite_sim::locks::Mutex;
 use crate::Lsm;
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
-use crate::commit::Unsynced;
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
-use crate::flush::flushed_word;
+use crate::failure::{from_levels, in_folder};
 use crate::fragment;
 use crate::global_index::GlobalIndex;
 use crate::layout::{self, Layout};
+use crate::layout::{COMMIT_ID, flushed_word};
 use crate::levels::{CURRENT, Levels, LevelsOptions, is_of_levels};
-use crate::long_scan::LongScans;
-use crate::maintenance::Signals;
+use crate::limits::{BATCH_BYTES_MAX, Limits, RING_CAPACITY};
+use crate::long_scans::LongScans;
 use crate::memtable::Memtable;
 use crate::options::{Durable, LsmOptions};
 use crate::pace::Pace;
-use crate::read::{from_levels, in_folder};
 use crate::record::Kind;
 use crate::recovery::{Recovered, recover};
 use crate::refusals::Refusals;
 use crate::ring::Ring;
 use crate::rows::Rows;
+use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::sst::{self, SEQUENCE_MAX, TableOptions, ValueRef};
-use crate::store::{BATCH_BYTES_MAX, Limits, RING_CAPACITY, Store};
+use crate::store::Store;
 use crate::tree::{Tree, View};
+use crate::unsynced::Unsynced;
 use crate::wal::{Found, Logged, Wal};
 use crate::zone_cache::ZoneCache;
 use crate::zones::{Identity, OBJECT_LEN, Zones, slot_of, write_object};
 
 /// The tree that the store's own object names.
 const NO_TREE: usize = u32::MAX as usize;
-
-/// Where the store's object has `commit_id`: where a memtable's has `gidx`.
-pub(crate) const COMMIT_ID: u64 = 16;
 
 /// Opens the store in the pool that `options` name, or creates it.
 pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {

@@ -4,18 +4,16 @@
 //! first: the first that has a version decides. Then it asks flushed memtables that are still in memory, and rows
 //! that were read from the levels before; only then the levels.
 
-use std::sync::Arc;
-
-use halite_contract::{Bytes, Error, Result, VALUE_LEN_MAX};
+use halite_contract::{Bytes, Result};
 
 use crate::address::Address;
-use crate::encoded::PIECES_HEAD;
+use crate::failure::{from_levels, gone, lost};
 use crate::layer::Layer;
-use crate::levels::{CURRENT, value_name};
 use crate::record::{Kind, Record};
-use crate::sst::{self, PUT, PUT_FILE, SEQUENCE_MAX, ValueRef};
+use crate::sst::{PUT, PUT_FILE, SEQUENCE_MAX, ValueRef};
 use crate::store::Store;
 use crate::tree::View;
+use crate::version::{Stored, Version, file_of, file_of_entry, stored};
 use crate::zones::Zones;
 
 /// Which state is read.
@@ -25,21 +23,6 @@ pub(crate) enum At {
     Latest,
     /// That of a sequence, which is registered ([`crate::snapshots::Snapshots`]).
     Sequence(u64),
-}
-
-/// A version of a key.
-pub(crate) struct Version {
-    pub(crate) sequence: u64,
-    pub(crate) value: Stored,
-}
-
-/// The value of a version.
-pub(crate) enum Stored {
-    /// None, as it is a removal.
-    Nothing,
-    Bytes(Bytes),
-    /// A file that has it.
-    File(ValueRef),
 }
 
 /// The newest version of a key in memory, and its place, or the sequence of a removal of its range.
@@ -221,114 +204,4 @@ fn found<'l, L: Layer>(
         }
     }
     Ok((*removed > 0).then_some(InMemory::Removed(*removed)))
-}
-
-/// The value of a record, which was checked.
-pub(crate) fn stored(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Stored> {
-    Ok(match record.kind() {
-        Some(Kind::Put) => Stored::Bytes(Bytes::from(record.value())),
-        Some(Kind::PutPieces) => Stored::Bytes(Bytes::from(join(zones, address, record)?)),
-        Some(Kind::PutFile) => Stored::File(file_of(zones, address, record)?),
-        Some(Kind::Delete) => Stored::Nothing,
-        _ => return Err(zones.damaged(address, "an index leads to what is no version of a key")),
-    })
-}
-
-/// The file of a [`Kind::PutFile`].
-pub(crate) fn file_of(zones: &Zones, address: Address, record: &Record<'_>) -> Result<ValueRef> {
-    ValueRef::of_bytes(record.value()).map_err(|why| zones.damaged(address, why))
-}
-
-/// The file of an entry of the levels.
-pub(crate) fn file_of_entry(key: &[u8], value: &[u8]) -> Result<ValueRef> {
-    ValueRef::of_bytes(value).map_err(|why| Error::Damaged {
-        what: format!("the levels' entry of `{}`", key.get(4..).unwrap_or(key).escape_ascii()),
-        why: why.into(),
-    })
-}
-
-/// The error that a file is gone which a version needs.
-pub(crate) fn gone(value: &ValueRef) -> Error {
-    from_levels(sst::Error::Missing { file: value_name(value.number) })
-}
-
-/// The value of a [`Kind::PutPieces`], whose pieces are in the same memtable.
-pub(crate) fn join(zones: &Zones, address: Address, record: &Record<'_>) -> Result<Vec<u8>> {
-    let damaged = || zones.damaged(address, "the pieces of its value contradict it");
-    let (len, pieces) = record.value().split_first_chunk::<PIECES_HEAD>().ok_or_else(damaged)?;
-    let len = u64::from_le_bytes(*len);
-    let (pieces, rest) = pieces.as_chunks::<8>();
-    let most = (pieces.len() as u64 * crate::record::PIECE as u64).min(VALUE_LEN_MAX as u64);
-    if !rest.is_empty() || len > most {
-        return Err(damaged());
-    }
-    let mut value = Vec::with_capacity(len as usize);
-    for piece in pieces {
-        let piece = Address::from_bits(u64::from_le_bytes(*piece));
-        if piece.slot() != zones.slot as usize {
-            return Err(damaged());
-        }
-        let record = zones.checked(piece)?;
-        if record.kind() != Some(Kind::Piece) {
-            return Err(damaged());
-        }
-        value.extend_from_slice(record.value());
-    }
-    if value.len() as u64 == len { Ok(value) } else { Err(damaged()) }
-}
-
-/// The error of an address that points nowhere.
-pub(crate) fn lost(address: Address) -> Error {
-    Error::Damaged {
-        what: format!("the record at {address:?}"),
-        why: "an index leads to a memtable that there is not".into(),
-    }
-}
-
-/// The name of the pool, where an error of the levels names a file: their entries come from there.
-pub(crate) const POOL: &str = "the pool";
-
-/// An error of the levels, as the engine reports it.
-pub(crate) fn from_levels(error: sst::Error) -> Error {
-    use sst::Error as Levels;
-    let error = match error {
-        Levels::Damaged { file, what, why } if file == POOL => return Error::Damaged { what, why },
-        error => error,
-    };
-    let why = match &error {
-        Levels::Disk(error) => return Error::Disk(Arc::clone(error)),
-        Levels::Stopped { why } => return Error::Poisoned { why: why.clone() },
-        Levels::NotBuiltIn { file } => {
-            let what = format!("{}, which is compressed with Zstandard,", in_folder(file));
-            return Error::NotBuiltIn { what, feature: "zstd" };
-        }
-        Levels::Closing => return Error::Poisoned { why: error.to_string() },
-        Levels::Damaged { what, why, .. } => format!("{what}: {why}"),
-        Levels::Missing { .. } => "it is missing".into(),
-        Levels::Foreign { found, wanted, .. } => {
-            format!("it belongs to the store {found:032x}, not to {wanted:032x}; move it away")
-        }
-        Levels::Misnamed { found, .. } => format!("it says that its number is {found}"),
-        Levels::NoManifest => "it is missing, though there are tables".into(),
-        Levels::Nothing => {
-            let why =
-                "nothing in their folder is the store's: name the folder that has them".into();
-            return Error::Damaged { what: "the levels".into(), why };
-        }
-        Levels::Format { found, known, .. } => {
-            format!(
-                "it has format {found}, and this version reads {known}: use the one that wrote it"
-            )
-        }
-    };
-    let file = match error {
-        Levels::NoManifest => CURRENT,
-        _ => error.file().unwrap_or_default(),
-    };
-    Error::DamagedFile { file: in_folder(file), why }
-}
-
-/// A file of the levels, as seen from the pool's folder.
-pub(crate) fn in_folder(file: &str) -> String {
-    format!("{}/{file}", crate::Lsm::LEVELS)
 }

@@ -5,10 +5,10 @@
 use halite_alloc::Segments;
 use halite_contract::{EngineOptions, RepairReport, Result};
 
+use crate::failure::{from_levels, in_folder};
 use crate::layout::{self, Layout};
 use crate::levels::{Findings, LevelsOptions, Repaired};
 use crate::open::{disk, levels_options};
-use crate::read::{from_levels, in_folder};
 use crate::wal::Found;
 
 /// Repairs, or, unless `for_good`, says what that would do.

@@ -10,8 +10,8 @@ use halite_contract::{Error, Result};
 use halite_sim::locks;
 
 use crate::address::ZONE;
-use crate::commit::is_full;
 use crate::cost;
+use crate::failure::is_full;
 use crate::memtable::Memtable;
 use crate::refusals::Purpose;
 use crate::rows::Rows;

@@ -19,7 +19,7 @@ use halite_index::{Direction, Records};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::global_index::GlobalIndex;
-use crate::read::{Stored, Version};
+use crate::version::{Stored, Version};
 use crate::zone_cache::{Kind, Ticket, ZoneCache};
 
 /// Bytes before a row's key.

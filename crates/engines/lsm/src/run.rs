@@ -5,13 +5,14 @@ use std::ops::Bound;
 use halite_index::{Direction, RadixCursor};
 
 use crate::address::Address;
+use crate::failure::{POOL, lost};
 use crate::layer::Layer;
 use crate::levels::{SortedRun, Source};
 use crate::pace::Pace;
-use crate::read::{POOL, file_of, join, lost};
 use crate::record::Kind;
 use crate::sst::{DELETE, Entry, Error, PUT, PUT_FILE, RangeDelete, Result, Span};
 use crate::values::Values;
+use crate::version::{file_of, join};
 
 /// All of a layer that is not written to any more.
 pub(crate) struct Run<'a, L> {

@@ -9,15 +9,16 @@ use smallvec::SmallVec;
 
 use crate::address::Address;
 use crate::cost;
+use crate::failure::{from_levels, gone, lost};
 use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
 use crate::levels::{self, LevelsIter};
 use crate::memtable::Memtable;
 use crate::range_deletes::Coverage;
-use crate::read::{Stored, file_of_entry, from_levels, gone, lost, stored};
 use crate::record::{Kind, Record};
 use crate::sst::{PUT, PUT_FILE, ValueRef};
 use crate::store::Store;
+use crate::version::{Stored, file_of_entry, stored};
 use crate::zones::Zones;
 
 /// A state that is read, and kept readable.

@@ -3,54 +3,28 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::options::CommitPoints;
 use halite_alloc::{Device, ObjectPool, Segments};
+use halite_contract::Health;
 use halite_contract::{Error, Recovery, Result};
 use halite_pmem::{Pool, Words};
 use halite_sim::locks::Mutex;
 
 use crate::batching::Batching;
-use crate::commit::{Entry, Unsynced};
 use crate::crowd::Crowd;
 use crate::levels::Levels;
-use crate::long_scan::LongScans;
-use crate::maintenance::Signals;
+use crate::limits::Limits;
+use crate::long_scans::LongScans;
 use crate::memtable::Memtable;
 use crate::pace::Pace;
 use crate::refusals::Refusals;
 use crate::ring::Ring;
 use crate::rows::Rows;
+use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::tree::Tree;
+use crate::unsynced::{Entry, Unsynced};
 use crate::wal::Wal;
 use crate::zones::{Identity, Zones};
-use halite_contract::Health;
-
-/// Batches that may be on their way at once.
-pub(crate) const RING_CAPACITY: usize = 256;
-
-/// The limits of a store.
-#[derive(Debug, Clone)]
-pub(crate) struct Limits {
-    /// Bytes of zones at which a memtable is full.
-    pub(crate) memtable_bytes: u64,
-    /// Bytes of zones of all trees' global indexes at which the largest is frozen.
-    pub(crate) global_index_bytes: u64,
-    pub(crate) commit_points: CommitPoints,
-    /// Bytes of a value from which on it is written to a file of its own.
-    pub(crate) large_value_bytes: u64,
-    /// Bytes of room in the pool below which no zones are added ahead, and memtables are merged too slowly.
-    pub(crate) slow_below: u64,
-    /// Bytes of the pool that are kept free while there are flushed memtables to give back.
-    pub(crate) spare: u64,
-    /// Bytes of the pool that writers leave to the work that makes room.
-    pub(crate) reserve: u64,
-    /// Bytes of the pool that puts leave to bookkeeping and removals.
-    pub(crate) removals: u64,
-}
-
-/// The largest batch of a tree, and the largest memtable: a batch fits one, however little is left over in each zone.
-pub(crate) const BATCH_BYTES_MAX: u64 = crate::address::ZONE * crate::address::ZONES_MAX as u64 / 2;
 
 /// An open store.
 pub(crate) struct Store {

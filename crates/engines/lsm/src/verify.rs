@@ -6,7 +6,7 @@ use halite_contract::{Damage, Progress, Result, VerifyReport};
 use halite_index::{Direction, RadixTree, Records};
 
 use crate::address::Address;
-use crate::read::from_levels;
+use crate::failure::from_levels;
 use crate::record::Kind;
 use crate::store::Store;
 use crate::zones::Zones;
@@ -78,7 +78,7 @@ impl Walk<'_> {
                     self.report.records += 1;
                     self.report.bytes += record.len() as u64;
                     if record.kind() == Some(Kind::PutPieces) {
-                        match crate::read::join(zones, address, &record) {
+                        match crate::version::join(zones, address, &record) {
                             Ok(value) => self.report.bytes += value.len() as u64,
                             Err(error) => self.note(error.damage()),
                         }

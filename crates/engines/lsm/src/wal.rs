@@ -25,8 +25,9 @@ use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::encoded::{Encoded, Fragment};
+use crate::failure::from_levels;
+use crate::layout::Known;
 use crate::levels::aside;
-use crate::read::from_levels;
 use crate::refusals::Purpose;
 use crate::sst::{Error, Result, SEQUENCE_MAX};
 
@@ -81,17 +82,6 @@ struct File {
     number: u64,
     /// The files before it that there are, and their lengths.
     ended: Vec<(u64, u64)>,
-}
-
-/// The knowledge that a store has of its log, at the least.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known {
-    /// The first file that is needed; 0: nothing is known.
-    pub(crate) first: u64,
-    /// The sequence up to which batches may be missing, as a repair left a hole before it.
-    pub(crate) resumed: u64,
-    /// The file, and how long it was, when the store was closed.
-    pub(crate) end: (u64, u64),
 }
 
 /// A log that was read, and not cut yet.

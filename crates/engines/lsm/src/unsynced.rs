@@ -1,0 +1,35 @@
+//! Batches on their way: entries of the ring, and those that were committed and are not known to be durable.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::zones::Zones;
+
+/// As many as a batch has fragments: mostly one, without the heap. More inline would be moved with each.
+pub(crate) type Few<T> = SmallVec<[T; 1]>;
+
+/// The part of a batch that is to be committed behind its turn.
+pub(crate) struct Entry {
+    pub(crate) ends: Few<End>,
+    /// The last sequence.
+    pub(crate) last: u64,
+    /// Bytes of keys and values.
+    pub(crate) user_bytes: u64,
+    pub(crate) durable: bool,
+}
+
+/// The lines of a batch in one memtable.
+pub(crate) struct End {
+    pub(crate) zones: Arc<Zones>,
+    /// Lines of the memtable.
+    pub(crate) lines: Range<u32>,
+}
+
+/// Batches that were committed and are not known to be durable.
+#[derive(Default)]
+pub(crate) struct Unsynced {
+    pub(crate) ends: Vec<End>,
+    pub(crate) batches: u64,
+}
