@@ -89,11 +89,14 @@ impl Store {
         self.health.poison(why.to_owned());
     }
 
+    /// Refuses if the store may not be written to any more: also after the kernel failed to sync a pool, whichever
+    /// work that was for. A batch that is stored from then on could be found by the next opening though it was refused.
     pub(crate) fn check_healthy(&self) -> Result<()> {
-        match self.health.failure() {
-            Some(why) => Err(Error::Poisoned { why: why.to_owned() }),
-            None => Ok(()),
+        if let Some(why) = self.health.failure() {
+            return Err(Error::Poisoned { why: why.to_owned() });
         }
+        self.pool().check_synced()?;
+        Ok(self.home.pool().check_synced()?)
     }
 
     /// The sequence up to which everything is visible.
