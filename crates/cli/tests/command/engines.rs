@@ -88,7 +88,7 @@ fn an_interrupted_restore_is_finished_by_the_next_command() {
             fs::rename(home.path("data").join(name), workshop.join(name)).unwrap();
         }
         home.run(&["get", "data", "a"]).failed(1, "data: there is no database here");
-        fs::write(workshop.join("complete"), "levels true\nreplaces false\n").unwrap();
+        fs::write(workshop.join("complete"), "beside levels\nreplaces false\n").unwrap();
         home.ok(args);
         assert!(!workshop.exists(), "{args:?}");
         assert_eq!(home.text(&["get", "data", "a"]), "new", "{args:?}");

@@ -197,8 +197,8 @@ impl Half {
     }
 
     fn mark(&self) {
-        let (levels, replaces) = (self.new.has_levels(), self.old.is_some());
-        let text = format!("levels {levels}\nreplaces {replaces}\n");
+        let beside = if self.new.has_levels() { "beside levels\n" } else { "" };
+        let text = format!("{beside}replaces {}\n", self.old.is_some());
         fs::write(self.workshop().join("complete"), text).unwrap();
     }
 
@@ -214,7 +214,7 @@ impl Half {
             },
             &|| {
                 if old_has_levels {
-                    fs::rename(here.join("levels"), workshop.join("replaced")).unwrap();
+                    fs::rename(here.join("levels"), workshop.join("replaced-levels")).unwrap();
                 }
             },
             &|| {
@@ -224,7 +224,7 @@ impl Half {
             },
             &|| fs::remove_file(workshop.join("complete")).unwrap(),
             &|| {
-                let replaced = workshop.join("replaced");
+                let replaced = workshop.join("replaced-levels");
                 if replaced.is_symlink() {
                     fs::remove_file(replaced).unwrap();
                 } else if old_has_levels {
@@ -298,7 +298,7 @@ fn without_the_marker_the_old_database_stays() {
     for (old, new) in Half::all() {
         let half = Half::new(old, new);
         let path = half.path();
-        fs::write(half.workshop().join("complete.tmp"), "levels tr").unwrap();
+        fs::write(half.workshop().join("complete.tmp"), "beside le").unwrap();
         assert_eq!(Database::exists(&path), old.is_some());
         match old {
             Some(_) => {
@@ -328,7 +328,7 @@ fn a_marker_whose_place_another_database_has_taken_goes() {
 #[test]
 fn a_marker_that_is_not_known_changes_nothing() {
     let half = Half::new(Some(Engine::Lsm), Engine::Lsm);
-    fs::write(half.workshop().join("complete"), "levels maybe\n").unwrap();
+    fs::write(half.workshop().join("complete"), "beside what/is\nreplaces true\n").unwrap();
     let refused = Database::open(half.path()).unwrap_err();
     assert!(refused.to_string().contains("complete: cannot understand"), "{refused}");
     assert!(restore(half.builder(), &half.path(), &backup(3), true).is_err());
