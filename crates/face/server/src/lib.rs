@@ -66,6 +66,7 @@ mod shared;
 mod slowlog;
 mod sockets;
 mod store;
+pub mod stored;
 mod sync_policy;
 mod transaction;
 

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use crate::Error;
 use crate::partition_set::PartitionSet;
 use crate::service::unix_time;
 use crate::shared::{FailsOnPanic, Shared, lock};
@@ -118,7 +119,7 @@ impl Loader {
     ///
     /// # Errors
     /// The error of opening the databases.
-    pub(crate) fn run(&self) -> halite::Result<()> {
+    pub(crate) fn run(&self) -> Result<(), Error> {
         let Some(opened) = self.open()? else { return Ok(()) };
         // As many threads as recover partitions.
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -137,7 +138,7 @@ impl Loader {
     }
 
     /// Opens the databases as soon as the partitions with their names and their order are recovered.
-    fn open(&self) -> halite::Result<Option<&Opened>> {
+    fn open(&self) -> Result<Option<&Opened>, Error> {
         let mut needed = PartitionSet::only(0);
         needed.insert(self.db.partition_of(Opened::ORDER_KEY));
         for number in needed.iter() {

@@ -72,7 +72,7 @@ impl Report {
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
             buffer_bytes: buffers().map(|buffers| buffers.memory).sum::<usize>()
-                + service.scratch.capacity(),
+                + service.store.kept_bytes(),
             expiring: (0..service.settings.databases)
                 .map(|db| service.store.expiring(db, own))
                 .collect(),

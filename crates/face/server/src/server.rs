@@ -229,7 +229,7 @@ impl Server {
                 backup.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
             }
             self.handle.shared.key_counts.wait();
-            started.and(ended).and(others).and(loaded.map_err(Error::from))
+            started.and(ended).and(others).and(loaded)
         })
     }
 }

@@ -75,8 +75,6 @@ pub(crate) struct Service {
     pub(crate) run_id: String,
     /// For large replies that other threads make.
     pub(crate) spares: Spares,
-    /// For values that are computed from others.
-    pub(crate) scratch: Vec<u8>,
 }
 
 /// A pause of clients (CLIENT PAUSE).
@@ -183,7 +181,6 @@ impl Service {
             some_killed: false,
             run_id: run_id.to_owned(),
             spares: Spares::default(),
-            scratch: Vec::new(),
         };
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.tick();
