@@ -143,7 +143,8 @@ fn values_of_the_server_have_tags_which_no_command_shows() {
     let db = halite::Database::open(home.path("data")).unwrap();
     db.key_space("db0").unwrap().put("new", b"\xa0what it is").unwrap();
     drop(db);
-    let why = "data: the value of `new` in key space `db0`: it was written by a newer version of Halite";
+    let why =
+        "data: the value of `new` in key space `db0`: it was written by a newer version of Halite";
     home.run(&["get", "data", "new"]).failed(1, why);
     home.run(&["scan", "data"]).failed(1, why);
     home.run(&["dump", "data"]).failed(1, why);

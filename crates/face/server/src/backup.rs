@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use halite_contract::panic_message;
 
-use crate::shared::{Shared, lock};
+use crate::lock::lock;
+use crate::shared::Shared;
 
 /// Bytes of a piece at most.
 const PIECE_LEN: usize = 256 << 10;
@@ -199,8 +200,8 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::bell::Bell;
     use crate::loading::Loading;
-    use crate::mailbox::Bell;
     use crate::partition_set::PartitionSet;
     use crate::settings::Settings;
 

@@ -310,7 +310,7 @@ impl Lender {
         while let Some(wish) = self.wishes.pop_front_if(|wish| wish.parts.is_within(self.free)) {
             let Wish { thread, errand, parts, report } = wish;
             if let Some(details) = report {
-                let report = Box::new(Report::of(service, self.own, details));
+                let report = Box::new(service.own_report(self.own, details));
                 mailbox.send(thread, Message::Tell { errand, report });
                 continue;
             }
@@ -337,8 +337,8 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::bell::Bell;
     use crate::loading::Loading;
-    use crate::mailbox::Bell;
     use crate::settings::Settings;
     use crate::shared::Shared;
 

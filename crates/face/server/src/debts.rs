@@ -10,10 +10,9 @@
 
 use std::collections::HashMap;
 
+use crate::answer::SMALL;
 use crate::packet::Packet;
 
-/// The longest reply that needs no credit, and is not counted while it travels, in bytes.
-pub(crate) const SMALL: usize = 1 << 10;
 /// Bytes of other replies that may be on their way to a client.
 pub(crate) const CREDIT: usize = 1 << 20;
 
@@ -111,7 +110,7 @@ impl Debt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::Answer;
+    use crate::answer::Answer;
     use crate::commands::find;
     use crate::packet::{Asker, Request};
     use crate::partition_set::PartitionSet;

@@ -1,7 +1,7 @@
 //! The requests in a connection's input, one after the other.
 
 use crate::ahead::{AHEAD, Ahead};
-use crate::answers::Answer;
+use crate::answer::Answer;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::dispatch::{Dispatched, dispatch, find};

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::service::Counters;
+use crate::counters::Counters;
 use crate::shared::Shared;
 
 /// How long a request and its answer may take together.

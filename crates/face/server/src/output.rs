@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 
-use crate::answers::Answer;
+use crate::answer::Answer;
 use crate::packet::LARGE;
 
 /// The most memory for replies that a connection keeps while none waits, in bytes: for large replies, new memory costs

@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use crate::answer::SMALL;
 use crate::borrow::Lender;
 use crate::call::Call;
 use crate::client::Client;
 use crate::commands::flags;
-use crate::debts::{Debts, SMALL};
+use crate::debts::Debts;
 use crate::dispatch;
 use crate::mailbox::Mailbox;
 use crate::message::Message;

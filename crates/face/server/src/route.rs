@@ -6,9 +6,11 @@
 //! borrows the parts, and is executed here. A request that needs a partition that is still being recovered waits before
 //! any of that.
 
-use crate::answers::{Answer, Answers};
+use crate::answer::Answer;
+use crate::answers::Answers;
 use crate::borrow::Needs;
 use crate::client::{Client, Replies};
+use crate::command_partitions::partitions_of;
 use crate::commands::{Command, Group, flags};
 use crate::dispatch::{Dispatched, awaits, check_admission, dispatch, find, is_paused};
 use crate::failure::Outcome;
@@ -17,7 +19,6 @@ use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::resp::Args;
 use crate::service::Service;
-use crate::store::Store;
 
 /// A connection's state for requests that are not executed at once.
 pub(crate) struct Lane<'a> {
@@ -203,27 +204,6 @@ fn add_needs(
     }
 }
 
-/// The partitions whose keys a command looks at or changes.
-pub(crate) fn partitions_of(
-    store: &Store,
-    command: &'static Command,
-    args: Args<'_>,
-) -> PartitionSet {
-    if command.is(flags::ALL_KEYS) {
-        return PartitionSet::first(store.partitions());
-    }
-    let mut parts = PartitionSet::EMPTY;
-    if command.is(flags::SCANS) {
-        parts.insert(scanned(store, args));
-    }
-    for index in command.key_indexes(args.len()) {
-        if let Some(key) = args.get(index) {
-            parts.insert(store.partition_of(key));
-        }
-    }
-    parts
-}
-
 /// Whether the partitions are served that a request needs; if not, they are wanted.
 #[cold]
 fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: PartitionSet) -> bool {
@@ -238,10 +218,4 @@ fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: Par
         service.store.want(first);
     }
     missing.is_empty()
-}
-
-/// The partition in which a scan goes on; a malformed cursor is refused on any thread.
-fn scanned(store: &Store, args: Args<'_>) -> usize {
-    let cursor = args.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
-    (cursor.unwrap_or(0) % store.partitions() as u64) as usize
 }

@@ -9,16 +9,19 @@ use std::thread;
 use halite::Domain;
 use mio::{Poll, Waker};
 
+use crate::bell::Bell;
 use crate::borrow::Lender;
 use crate::event_loop::{self, EventLoop};
-use crate::loading::{Loader, Loading};
-use crate::mailbox::{Bell, Mailbox};
+use crate::loader::Loader;
+use crate::loading::Loading;
+use crate::lock::lock;
+use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::partition_set::PartitionSet;
 use crate::peers::Peers;
 use crate::service::{Service, new_run_id};
 use crate::settings::Settings;
-use crate::shared::{FailsOnPanic, Shared, lock};
+use crate::shared::{FailsOnPanic, Shared};
 use crate::store::Store;
 use crate::{Config, Error, Sockets, listener};
 

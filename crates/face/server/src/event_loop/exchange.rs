@@ -1,8 +1,7 @@
 //! The messages of a turn.
 
 use super::EventLoop;
-use crate::answers::Answer;
-use crate::debts::SMALL;
+use crate::answer::{Answer, SMALL};
 use crate::dispatch::Dispatched;
 use crate::message::Message;
 use crate::packet::Asker;
