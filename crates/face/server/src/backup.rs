@@ -200,10 +200,10 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::bell::Bell;
     use crate::loading::Loading;
     use crate::partition_set::PartitionSet;
     use crate::settings::Settings;
+    use crate::shard::bell::Bell;
 
     #[test]
     fn a_thread_that_panics_says_so_and_lets_the_next_one_begin() {

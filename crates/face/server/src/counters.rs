@@ -21,7 +21,7 @@ pub(crate) struct Counters {
     /// Requests that other threads executed for clients of this one.
     pub(crate) requests_forwarded: u64,
     /// Commands that borrowed parts of other threads, or asked them for reports.
-    pub(crate) errands: u64,
+    pub(crate) cross_shard_operations: u64,
     /// Parts that were lent to other threads.
     pub(crate) parts_lent: u64,
     /// Messages that were sent to other threads.
@@ -46,7 +46,7 @@ impl Counters {
         self.output_limit_disconnections += other.output_limit_disconnections;
         self.evicted_clients += other.evicted_clients;
         self.requests_forwarded += other.requests_forwarded;
-        self.errands += other.errands;
+        self.cross_shard_operations += other.cross_shard_operations;
         self.parts_lent += other.parts_lent;
         self.messages_sent += other.messages_sent;
         self.keys_flushed_async += other.keys_flushed_async;

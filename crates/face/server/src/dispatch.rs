@@ -3,12 +3,12 @@
 use crate::ahead::AHEAD;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
-use crate::command_partitions::partitions_of;
 use crate::commands::{self, Command, flags};
 use crate::failure::{FULL, Failure, KEPT_TOO_MUCH, Outcome, shown, without_code};
 use crate::reply::Reply;
 use crate::resp::Args;
 use crate::service::Service;
+use crate::shard::command_partitions::partitions_of;
 use crate::store::Store;
 use crate::transaction::Queue;
 

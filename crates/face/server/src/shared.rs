@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use crate::bell::Bell;
 use crate::board::Board;
 use crate::client_memory::ClientMemory;
 use crate::ending::Ending;
@@ -17,6 +16,7 @@ use crate::loading::Loading;
 use crate::lock::lock;
 use crate::pause::Pause;
 use crate::settings::Settings;
+use crate::shard::bell::Bell;
 use crate::slowlog::Slowlog;
 
 /// The state that all threads share.

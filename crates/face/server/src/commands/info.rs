@@ -238,7 +238,7 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "threads": service.shared.threads(),
         "messages_sent": report.counters.messages_sent,
         "requests_forwarded": report.counters.requests_forwarded,
-        "errands": report.counters.errands,
+        "cross_shard_operations": report.counters.cross_shard_operations,
         "unsynced_writes": stats.unsynced_writes,
         "parts_lent": report.counters.parts_lent,
     );

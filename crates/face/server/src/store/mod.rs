@@ -11,7 +11,7 @@
 //! answers them.
 //!
 //! Each thread of the server has a `Store`, which has the [`Part`]s of the partitions that the thread may access now: a
-//! call goes to the part of its key, which must be here. `route` and `borrow` ensure that.
+//! call goes to the part of its key, which must be here. `shard` ensures that.
 
 mod database;
 mod deadlines;

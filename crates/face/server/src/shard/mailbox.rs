@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
-use crate::bell::Bell;
-use crate::message::Message;
+use crate::shard::bell::Bell;
+use crate::shard::message::Message;
 
 /// Messages that a ring holds.
 const RING_LEN: usize = 256;
@@ -165,12 +165,12 @@ mod tests {
         let mut boxes = Mailbox::all(&bells.into());
         let (mut b, mut a) = (boxes.pop().unwrap(), boxes.pop().unwrap());
         let mut expected = 0;
-        for errand in 0..3 * RING_LEN as u64 {
-            a.send(1, Message::Ask { errand, parts: PartitionSet::EMPTY });
+        for operation in 0..3 * RING_LEN as u64 {
+            a.send(1, Message::Ask { operation, parts: PartitionSet::EMPTY });
         }
         assert!(a.is_full(1) && !b.fall_asleep());
         while let Some(message) = b.receive(0) {
-            assert!(matches!(message, Message::Ask { errand, .. } if errand == expected));
+            assert!(matches!(message, Message::Ask { operation, .. } if operation == expected));
             expected += 1;
             a.flush();
         }
@@ -185,8 +185,8 @@ mod tests {
             .collect();
         let mut boxes = Mailbox::all(&bells.into());
         let (mut b, mut a) = (boxes.pop().unwrap(), boxes.pop().unwrap());
-        let ask = |errand| Message::Ask { errand, parts: PartitionSet::EMPTY };
-        (0..=RING_LEN as u64).for_each(|errand| a.send(1, ask(errand)));
+        let ask = |operation| Message::Ask { operation, parts: PartitionSet::EMPTY };
+        (0..=RING_LEN as u64).for_each(|operation| a.send(1, ask(operation)));
         assert!(a.is_full(1) && !a.made_room);
         while b.receive(0).is_some() {}
         a.send(1, ask(0));
