@@ -1,10 +1,10 @@
 //! Borrowing the parts of other threads, for cross-shard operations.
 //!
-//! A command on keys of several threads is a cross-shard operation ([`Operation`]): its thread borrows the parts, executes
-//! the command as if it were alone, and returns the parts when all writes are durable. Parts are requested thread by
-//! thread in ascending order, the own ones included, and a [`Lender`] serves requests in the order in which they came.
-//! So of all operations that wait, the one that waits for the highest thread waits only for operations that hold all
-//! their parts: there is no deadlock.
+//! A command on keys of several threads is a cross-shard operation ([`Operation`]): its thread borrows the parts,
+//! executes the command as if it were alone, and returns the parts when all writes are durable. Parts are requested
+//! thread by thread in ascending order, the own ones included, and a [`Lender`] serves requests in the order in which
+//! they came. So of all operations that wait, the one that waits for the highest thread waits only for operations that
+//! hold all their parts: there is no deadlock.
 //!
 //! A command whose parts are within those of an operation of its thread that is under way joins that operation. And
 //! borrowed parts stay until the end of the turn, for any other command that needs them: so under load many commands
