@@ -120,9 +120,14 @@ impl Dump {
     ) -> Result<()> {
         let in_database = |error| in_database(&self.path, error);
         for space in spaces {
+            let mut pairs = space.iter().map_err(in_database)?.peekable();
+            // Records make a key space where they are loaded.
+            if pairs.peek().is_none() {
+                continue;
+            }
             let unnamed = self.space.is_some() || space.name() == DEFAULT_SPACE;
             writer.name_space((!unnamed).then(|| space.name())).map_err(&failed)?;
-            for pair in space.iter().map_err(in_database)? {
+            for pair in pairs {
                 interrupt.check()?;
                 let (key, value) = pair.map_err(in_database)?;
                 let value = values.plain(space.name(), &key, &value)?;
