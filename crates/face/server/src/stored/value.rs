@@ -11,6 +11,9 @@
 //! Behind the tag of a string are its bytes. What is behind other tags is not looked at: such a value can be replaced,
 //! removed, and given a deadline, and whatever would have to know its content is refused with the reason
 //! ([`Unreadable`]). So a command knows from the one record that it reads whether the value is of its type.
+//!
+//! A type whose values are more than their record has to come with a higher version, which `note` tells of a database:
+//! to remove only the record, as this version would, leaves the rest behind.
 
 use std::ops::Deref;
 
