@@ -1,9 +1,9 @@
 //! The note that the values in a database's key spaces `db<N>` have tags.
 //!
 //! The note is the name of a key space, `server:<version>`: the names of key spaces are known before any record can be
-//! read. Its version is the highest of the values' forms (`value`). It is made before the first key space `db<N>`, by
-//! whatever writes there, and never goes. So where there are such key spaces and no note, values lie there without tags:
-//! a server refuses the database, and `halite dump` prints them as they are.
+//! read. Its version is the highest of the values' forms (`value`). A server, and a command of `halite` that writes
+//! there, makes it before the first key space `db<N>`, and none removes it. So where there are such key spaces and no
+//! note, values lie there without tags: a server refuses the database, and `halite dump` prints them as they are.
 
 use super::value::VERSION;
 use crate::Error;

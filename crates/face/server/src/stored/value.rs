@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Behind the tag of a string are its bytes. What is behind other tags is not looked at: such a value can be replaced,
-//! removed, and given a deadline, and whatever would have to know its content is refused with the reason
+//! removed, and given a deadline, and a command that has to know its content is refused with the reason
 //! ([`Unreadable`]). So a command knows from the one record that it reads whether the value is of its type.
 //!
 //! A type whose values are more than their record has to come with a higher version, which `note` tells of a database:
