@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use halite::BackupError;
+use halite_server::stored::Unreadable;
 
 /// A result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -40,6 +41,12 @@ pub(crate) enum Error {
 
     #[error("{}: {parts} lost; `halite repair` goes on without, a backup brings it back", path.display())]
     RepairNeeded { path: PathBuf, parts: String },
+
+    #[error("{}: {source}", path.display())]
+    Form { path: PathBuf, source: halite_server::Error },
+
+    #[error("{}: the value of `{key}` in key space `{space}`: {source}", path.display())]
+    Value { path: PathBuf, space: String, key: String, source: Unreadable },
 
     /// Standard output has no reader any more.
     #[error("standard output was closed")]

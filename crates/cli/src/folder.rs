@@ -7,7 +7,7 @@ use std::path::Path;
 use halite::{Batch, Builder, Database, KeySpace};
 
 use crate::place::DEFAULT_SPACE;
-use crate::{Error, Result};
+use crate::{Error, Result, values};
 
 /// Opens the database in `path`, which must be there: reading never creates one.
 pub(crate) fn open(path: &Path) -> Result<Database> {
@@ -68,7 +68,7 @@ pub(crate) fn find_space(db: &Database, name: &str) -> Result<Option<KeySpace>> 
     }
 }
 
-/// A key space to write to.
+/// A key space to write to. A value in a key space of the server gets its tag.
 ///
 /// The server keeps the deadlines of the keys of `db0` in the key space `db0:expires`. A key that
 /// is written or removed here loses its deadline, as with the server's SET and DEL: else the server
@@ -80,8 +80,10 @@ pub(crate) struct WriteSpace {
 
 impl WriteSpace {
     /// The key space called `name`, created if it does not exist.
-    pub(crate) fn create(db: &Database, name: &str) -> halite::Result<Self> {
-        Self::of(db, db.key_space(name)?)
+    pub(crate) fn create(db: &Database, name: &str) -> Result<Self> {
+        values::prepare(db, name)?;
+        let space = db.key_space(name).and_then(|space| Self::of(db, space));
+        space.map_err(|error| in_database(db.path(), error))
     }
 
     /// An existing key space.
@@ -91,7 +93,7 @@ impl WriteSpace {
     }
 
     pub(crate) fn put(&self, batch: &mut Batch, key: &[u8], value: &[u8]) -> halite::Result<()> {
-        batch.put(&self.space, key, value);
+        batch.put(&self.space, key, values::stored(self.space.name(), value));
         self.forget_deadline(batch, key)
     }
 
@@ -115,13 +117,14 @@ impl WriteSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values::Values;
 
     #[test]
     fn a_key_that_is_written_loses_its_deadline() {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path().join("data")).unwrap();
-        let (keys, deadlines) =
-            (db.key_space("db0").unwrap(), db.key_space("db0:expires").unwrap());
+        let first = WriteSpace::create(&db, "db0").unwrap();
+        let (keys, deadlines) = (first.space, db.key_space("db0:expires").unwrap());
         for key in ["put", "deleted", "left"] {
             keys.put(key, "old").unwrap();
             deadlines.put(key, [0; 8]).unwrap();
@@ -132,7 +135,9 @@ mod tests {
         assert!(space.delete(&mut batch, b"deleted").unwrap());
         assert!(!space.delete(&mut batch, b"never there").unwrap());
         batch.commit().unwrap();
-        assert_eq!(keys.get("put").unwrap().unwrap(), b"new");
+        let stored = keys.get("put").unwrap().unwrap();
+        assert_eq!(Values::of(&db).unwrap().plain("db0", b"put", &stored).unwrap(), b"new");
+        assert_eq!(stored.len(), 4);
         assert_eq!(keys.len().unwrap(), 2);
         assert_eq!(deadlines.len().unwrap(), 1);
         assert!(deadlines.contains_key("left").unwrap());

@@ -22,6 +22,7 @@ mod place;
 mod progress;
 mod size;
 mod tree;
+mod values;
 
 use std::process::ExitCode;
 

@@ -47,7 +47,7 @@ impl<'a> Loader<'a> {
     }
 
     pub(crate) fn add(&mut self, record: &Record) -> Result<()> {
-        self.add_to_batch(record).map_err(|error| in_database(self.db.path(), error))?;
+        self.add_to_batch(record)?;
         if self.batch_records >= BATCH_RECORDS || self.batch_bytes >= BATCH_BYTES {
             self.commit()?;
             if self.unsynced_bytes >= SYNC_BYTES {
@@ -63,12 +63,13 @@ impl<'a> Loader<'a> {
         self.sync()
     }
 
-    fn add_to_batch(&mut self, record: &Record) -> halite::Result<()> {
+    fn add_to_batch(&mut self, record: &Record) -> Result<()> {
         let name = record.space.as_ref().unwrap_or(&self.default_space);
         if !self.spaces.contains_key(name) {
             self.spaces.insert(Rc::clone(name), WriteSpace::create(self.db, name)?);
         }
-        self.spaces[name].put(&mut self.batch, &record.key, &record.value)?;
+        let added = self.spaces[name].put(&mut self.batch, &record.key, &record.value);
+        added.map_err(|error| in_database(self.db.path(), error))?;
         self.batch_records += 1;
         self.batch_bytes += (record.key.len() + record.value.len()) as u64;
         Ok(())

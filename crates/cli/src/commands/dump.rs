@@ -13,6 +13,7 @@ use crate::formats::{Format, Writer};
 use crate::interrupt::Interrupt;
 use crate::place::DEFAULT_SPACE;
 use crate::tree::same;
+use crate::values::Values;
 use crate::{Error, Result, output, progress, size};
 
 const EXAMPLES: &str = "\
@@ -49,34 +50,39 @@ pub(crate) struct Dump {
     json: bool,
 }
 
+/// The key spaces, and how their values are read.
+type Content<'a> = (&'a [KeySpace], &'a Values);
+
 impl Dump {
     pub(crate) fn run(&self) -> Result<()> {
         let interrupt = Interrupt::catch()?;
         let db = open(&self.path)?;
+        let values = Values::of(&db)?;
         let spaces = match &self.space {
             Some(name) => find_space(&db, name)?.into_iter().collect(),
             None => all_spaces(&db).map_err(|error| in_database(&self.path, error))?,
         };
         match self.file.as_deref().filter(|file| file.as_os_str() != "-") {
-            Some(file) => self.dump_to_file(&spaces, file, &interrupt),
+            Some(file) => self.dump_to_file((&spaces, &values), file, &interrupt),
             None => {
                 let mut writer = self.format(Path::new("-")).writer(output::stdout());
                 let hidden = ProgressBar::hidden();
-                self.dump(&spaces, &mut writer, (&hidden, &interrupt), output::failed)?;
+                let dump = (&spaces[..], &values);
+                self.dump(dump, &mut writer, (&hidden, &interrupt), output::failed)?;
                 writer.flush().map_err(output::failed)
             }
         }
     }
 
-    fn dump_to_file(&self, spaces: &[KeySpace], path: &Path, interrupt: &Interrupt) -> Result<()> {
+    fn dump_to_file(&self, content: Content<'_>, path: &Path, interrupt: &Interrupt) -> Result<()> {
         let mut records = 0;
-        for space in spaces {
+        for space in content.0 {
             records += space.len().map_err(|error| in_database(&self.path, error))?;
         }
         let target = Target::open(path, &self.path)?;
         interrupt.remove_at_end(&target.part);
         let bar = progress::records("dumping", records);
-        let written = self.write_all(spaces, &target, (&bar, interrupt));
+        let written = self.write_all(content, &target, (&bar, interrupt));
         bar.finish_and_clear();
         let named = written.and_then(|()| target.name());
         if named.is_err() {
@@ -94,32 +100,38 @@ impl Dump {
 
     fn write_all(
         &self,
-        spaces: &[KeySpace],
+        content: Content<'_>,
         target: &Target,
         shown: (&ProgressBar, &Interrupt),
     ) -> Result<()> {
         let failed = |error| Error::io(target.path.display(), error);
         let out = BufWriter::with_capacity(1 << 16, &target.file);
         let mut writer = self.format(&target.path).writer(out);
-        self.dump(spaces, &mut writer, shown, failed)?;
+        self.dump(content, &mut writer, shown, failed)?;
         writer.flush().map_err(failed)
     }
 
     fn dump(
         &self,
-        spaces: &[KeySpace],
+        (spaces, values): Content<'_>,
         writer: &mut Writer<impl Write>,
         (bar, interrupt): (&ProgressBar, &Interrupt),
         failed: impl Fn(io::Error) -> Error,
     ) -> Result<()> {
         let in_database = |error| in_database(&self.path, error);
         for space in spaces {
+            let mut pairs = space.iter().map_err(in_database)?.peekable();
+            // Records make a key space where they are loaded.
+            if pairs.peek().is_none() {
+                continue;
+            }
             let unnamed = self.space.is_some() || space.name() == DEFAULT_SPACE;
             writer.name_space((!unnamed).then(|| space.name())).map_err(&failed)?;
-            for pair in space.iter().map_err(in_database)? {
+            for pair in pairs {
                 interrupt.check()?;
                 let (key, value) = pair.map_err(in_database)?;
-                writer.write(&key, &value).map_err(&failed)?;
+                let value = values.plain(space.name(), &key, &value)?;
+                writer.write(&key, value).map_err(&failed)?;
                 bar.inc(1);
             }
         }

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::folder::{find_space, in_database, open};
 use crate::formats::write_json_bytes;
 use crate::place::{Escapes, Place};
+use crate::values::Values;
 use crate::{Error, Result, escape, output};
 
 const EXAMPLES: &str = "\
@@ -52,7 +53,8 @@ impl Get {
             space: self.place.space.clone(),
             key: escape::to_text(&key),
         })?;
-        self.print(&key, &value).map_err(output::failed)
+        let value = Values::of(&db)?.plain(&self.place.space, &key, &value)?;
+        self.print(&key, value).map_err(output::failed)
     }
 
     fn print(&self, key: &[u8], value: &[u8]) -> io::Result<()> {

@@ -59,8 +59,9 @@ impl Put {
         let path = &self.place.path;
         let db = self.engine.open_or_create(Database::builder(), path, None)?;
         let mut batch = db.batch();
-        WriteSpace::create(&db, &self.place.space)
-            .and_then(|space| space.put(&mut batch, &key, &value))
+        let space = WriteSpace::create(&db, &self.place.space)?;
+        space
+            .put(&mut batch, &key, &value)
             .and_then(|()| batch.commit())
             .map_err(|error| in_database(path, error))
     }

@@ -11,6 +11,7 @@ use crate::folder::{find_space, in_database, open};
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
 use crate::place::{Escapes, Place};
+use crate::values::Values;
 use crate::{Result, output};
 
 const EXAMPLES: &str = "\
@@ -73,6 +74,7 @@ impl Scan {
         let range = self.range()?;
         let interrupt = Interrupt::catch()?;
         let db = open(&self.place.path)?;
+        let values = Values::of(&db)?;
         let failed = |error| in_database(&self.place.path, error);
         let limit = self.limit.unwrap_or(usize::MAX);
         let pairs = match find_space(&db, &self.place.space)? {
@@ -90,8 +92,11 @@ impl Scan {
         let mut writer = format.writer(output::stdout());
         for pair in pairs {
             let (key, value) = pair.map_err(failed)?;
-            let written =
-                if self.keys_only { writer.write_key(&key) } else { writer.write(&key, &value) };
+            let written = if self.keys_only {
+                writer.write_key(&key)
+            } else {
+                writer.write(&key, values.plain(&self.place.space, &key, &value)?)
+            };
             written.map_err(output::failed)?;
         }
         writer.flush().map_err(output::failed)?;

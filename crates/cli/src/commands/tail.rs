@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::escape;
 use crate::folder::{in_database, open};
 use crate::interrupt::Interrupt;
+use crate::values::Values;
 use crate::{Error, Result, output};
 
 const EXAMPLES: &str = "\
@@ -60,9 +61,10 @@ impl Tail {
             )));
         }
         let mut names = Names::of(&db).map_err(|error| in_database(&self.path, error))?;
+        let values = Values::of(&db)?;
         let mut out = output::stdout();
         for partition in 0..db.partitions() {
-            self.print(&db, partition, &mut names, &interrupt, &mut out)?;
+            self.print(&db, partition, (&mut names, &values), &interrupt, &mut out)?;
         }
         out.flush().map_err(output::failed)
     }
@@ -71,7 +73,7 @@ impl Tail {
         &self,
         db: &Database,
         partition: usize,
-        names: &mut Names,
+        (names, values): (&mut Names, &Values),
         interrupt: &Interrupt,
         out: &mut impl Write,
     ) -> Result<()> {
@@ -81,8 +83,9 @@ impl Tail {
         let from = named.map_or(oldest, |(_, position)| *position);
         for change in db.changes(partition, from).map_err(failed)? {
             interrupt.check()?;
-            let change = change.map_err(failed)?;
+            let mut change = change.map_err(failed)?;
             names.learn(&change);
+            names.take_tags(&mut change, values)?;
             if change.ops.is_empty() {
                 continue;
             }
@@ -120,6 +123,17 @@ impl Names {
                 self.0.insert(*space, name.clone());
             }
         }
+    }
+
+    /// Takes the tags off the values of a change.
+    fn take_tags(&self, change: &mut Change, values: &Values) -> Result<()> {
+        for op in &mut change.ops {
+            if let ChangeOp::Put { space, key, value } = op {
+                let plain_len = values.plain(&self.name(*space), key, value)?.len();
+                value.drain(..value.len() - plain_len);
+            }
+        }
+        Ok(())
     }
 
     /// The name of a key space; its number if it was dropped before the first change.

@@ -24,7 +24,7 @@ fn dump(home: &Home, folder: &str) -> String {
 fn a_backup_and_what_follows_it_come_back() {
     let home = home();
     let line = home.text(&["backup", "data", "one"]);
-    assert!(line.starts_with("one: full backup, 5 operations"), "{line}");
+    assert!(line.starts_with("one: full backup, 6 operations"), "{line}");
     let before = dump(&home, "data");
     home.ok(&["put", "data", "a", "changed"]);
     home.ok(&["del", "data", "b"]);
@@ -188,7 +188,14 @@ fn tail_tells_every_change_and_goes_on_where_it_was() {
     let ops: Vec<_> = all.lines().map(|line| line.split_once('\t').unwrap().1).collect();
     assert_eq!(
         ops,
-        ["create\tdb0", "create\tpeople", "put\tdb0\ta\t1", "put\tdb0\tb\t2", "put\tpeople\tc\t3"]
+        [
+            "create\tserver:1",
+            "create\tdb0",
+            "create\tpeople",
+            "put\tdb0\ta\t1",
+            "put\tdb0\tb\t2",
+            "put\tpeople\tc\t3"
+        ]
     );
     let last = all.lines().last().unwrap().split_once('\t').unwrap().0;
     assert!(home.text(&["tail", "data", "--from", last]).is_empty());

@@ -128,3 +128,51 @@ fn a_scan_whose_reader_leaves_ends_quietly() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert!(output.status.success());
 }
+
+#[test]
+fn values_of_the_server_have_tags_which_no_command_shows() {
+    let home = Home::new();
+    home.ok(&["put", "data", "key", "value"]);
+    home.ok(&["put", "data", "key", "other", "--space", "people"]);
+    let raw = |space: &str, key: &str| {
+        let db = halite::Database::open(home.path("data")).unwrap();
+        db.find_key_space(space).unwrap().unwrap().get(key).unwrap().unwrap().to_vec()
+    };
+    assert_eq!((raw("db0", "key"), raw("people", "key")), (b"\x90value".into(), b"other".into()));
+    // As a newer version may leave it.
+    let db = halite::Database::open(home.path("data")).unwrap();
+    db.key_space("db0").unwrap().put("new", b"\xa0what it is").unwrap();
+    drop(db);
+    let why =
+        "data: the value of `new` in key space `db0`: it was written by a newer version of Halite";
+    home.run(&["get", "data", "new"]).failed(1, why);
+    home.run(&["scan", "data"]).failed(1, why);
+    home.run(&["dump", "data"]).failed(1, why);
+    home.run(&["dump", "data", "file"]).failed(1, why);
+    assert!(!home.path("file").exists());
+    assert_eq!(home.text(&["scan", "data", "--keys-only"]), "key\nnew\n");
+    assert_eq!(home.text(&["get", "data", "key"]), "value");
+    home.ok(&["del", "data", "new"]);
+    assert_eq!(home.text(&["scan", "data"]), "key\tvalue\n");
+}
+
+#[test]
+fn a_database_without_tags_is_read_as_it_is_and_loads_into_a_new_one() {
+    let home = Home::new();
+    let db = halite::Database::open(home.path("data")).unwrap();
+    db.key_space("db0").unwrap().put("key", b"\x90 is a byte").unwrap();
+    drop(db);
+    assert_eq!(home.ok(&["get", "data", "key"]), b"\x90 is a byte");
+    let dump = home.ok(&["dump", "data"]);
+    assert!(dump.starts_with(b"key\t"), "{}", dump.escape_ascii());
+    let why = "data: the values in the key space `db0` have no tags of a server";
+    home.run(&["put", "data", "key", "value"]).failed(1, why);
+    home.run_with(&["load", "data", "-"], b"key\tvalue\n").failed(1, why);
+    let refused = home.run(&["serve", "data", "--port", "0"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.err.contains(&why["data: ".len()..]), "{}", refused.err);
+    home.ok(&["put", "data", "key", "value", "--space", "people"]);
+    home.run_with(&["load", "new", "-"], &dump).ok();
+    assert_eq!(home.ok(&["get", "new", "key"]), b"\x90 is a byte");
+    assert_eq!(home.text(&["stat", "new", "--json"]).matches("server:1").count(), 1);
+}

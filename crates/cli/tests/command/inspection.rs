@@ -10,7 +10,7 @@ fn stat_counts_records_by_key_space() {
     home.run_with(&["load", "data", "-"], b"a\t1\nb\t2\n\\space\tpeople\nc\t3\n").ok();
     let stat = home.json(&["stat", "data", "--json"]);
     assert_eq!(stat["records"], 3);
-    assert_eq!(stat["key_spaces"], serde_json::json!({ "db0": 2, "people": 1 }));
+    assert_eq!(stat["key_spaces"], serde_json::json!({ "db0": 2, "people": 1, "server:1": 0 }));
     for size in ["bytes", "bytes_max", "live_bytes", "dead_bytes", "free_bytes"] {
         assert!(stat["pool"][size].is_u64(), "{size}");
     }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use crate::debts::SMALL;
+use crate::answer::{Answer, SMALL};
 use crate::output::Output;
 
 /// The replies that have not reached the connection's output.
@@ -36,15 +36,6 @@ enum Place {
     Apart { bytes: Vec<u8>, from: Option<usize> },
 }
 
-/// A reply that has come.
-#[derive(Debug)]
-pub(crate) enum Answer<'a> {
-    /// It lies in a buffer of the caller.
-    Shared(&'a [u8]),
-    /// It has a buffer of its own.
-    Own(Vec<u8>),
-}
-
 /// Requests that may be on their way, or wait for those that are.
 const PLACES_MAX: usize = 1024;
 /// Bytes of requests on their way above which the next one waits.
@@ -53,15 +44,6 @@ const ASKED_MAX: usize = 1 << 20;
 const HELD_MAX: usize = 1 << 20;
 /// Bytes that are held no more, and not given back.
 const IDLE_MAX: usize = 64 << 10;
-
-impl Answer<'_> {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Shared(bytes) => bytes.len(),
-            Self::Own(bytes) => bytes.len(),
-        }
-    }
-}
 
 impl Answers {
     /// Whether every reply has reached the output.

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use halite_contract::panic_message;
 
-use crate::shared::{Shared, lock};
+use crate::lock::lock;
+use crate::shared::Shared;
 
 /// Bytes of a piece at most.
 const PIECE_LEN: usize = 256 << 10;
@@ -200,9 +201,9 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::loading::Loading;
-    use crate::mailbox::Bell;
     use crate::partition_set::PartitionSet;
     use crate::settings::Settings;
+    use crate::shard::bell::Bell;
 
     #[test]
     fn a_thread_that_panics_says_so_and_lets_the_next_one_begin() {

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use crate::service::Counters;
-use crate::shared::lock;
+use crate::counters::Counters;
+use crate::lock::lock;
 
 /// The last notes of all threads. A thread writes its own at each tick; only readers of the metrics lock them besides.
 pub(crate) struct Board(Vec<Mutex<Note>>);

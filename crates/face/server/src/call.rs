@@ -1,13 +1,12 @@
 //! One command of one client.
 
-use halite::Bytes;
-
 use crate::client::Client;
 use crate::failure::{DB_OUT_OF_RANGE, Failure, NOT_AN_INTEGER, Outcome};
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::resp::Args;
 use crate::service::Service;
+use crate::stored::{Stored, StringValue};
 
 /// The context of a command: its client, its words, and where the reply goes.
 pub(crate) struct Call<'a> {
@@ -67,15 +66,26 @@ impl<'a> Call<'a> {
         Ok(self.out.len() - start <= self.service.settings.reply_len_max())
     }
 
-    /// The value of a key, for a command that changes it.
+    /// The string at a key, for a command that changes it.
     #[inline]
-    pub(crate) fn get(&mut self, key: &[u8]) -> Outcome<Option<Bytes>> {
-        Ok(self.service.store.get(self.client.db, key)?)
+    pub(crate) fn get(&mut self, key: &[u8]) -> Outcome<Option<StringValue>> {
+        string(self.service.store.get(self.client.db, key)?)
     }
 
-    /// The value of a key, for a command that only reads: it counts as a hit or a miss.
+    /// Whether a key has a value of whatever type.
+    pub(crate) fn contains(&mut self, key: &[u8]) -> Outcome<bool> {
+        Ok(self.service.store.contains(self.client.db, key)?)
+    }
+
+    /// The string at a key, for a command that only reads: it counts as a hit or a miss.
     #[inline]
-    pub(crate) fn read(&mut self, key: &[u8]) -> Outcome<Option<Bytes>> {
+    pub(crate) fn read(&mut self, key: &[u8]) -> Outcome<Option<StringValue>> {
+        string(self.read_any(key)?)
+    }
+
+    /// [`Call::read`] for a command that takes values of all types.
+    #[inline]
+    pub(crate) fn read_any(&mut self, key: &[u8]) -> Outcome<Option<Stored>> {
         let value = self.service.store.get(self.client.db, key)?;
         let counters = &mut self.service.counters;
         match value {
@@ -83,6 +93,15 @@ impl<'a> Call<'a> {
             None => counters.key_misses += 1,
         }
         Ok(value)
+    }
+}
+
+/// A value as a string, for a command on strings.
+#[inline]
+pub(crate) fn string(value: Option<Stored>) -> Outcome<Option<StringValue>> {
+    match value {
+        Some(value) => Ok(Some(value.into_string()?)),
+        None => Ok(None),
     }
 }
 

@@ -7,10 +7,10 @@ use mio::net::TcpStream;
 
 use crate::answers::Answers;
 use crate::buffer::Buffer;
-use crate::debts::CREDIT;
 use crate::dispatch::Dispatched;
 use crate::output::{Output, Spares};
 use crate::resp::{Limits, Parser};
+use crate::shard::flow_control::CREDIT;
 
 /// A connection: bytes in, bytes out. It does not interpret them.
 pub(crate) struct Connection {
@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     /// Replies that wait for those before them.
     pub(crate) answers: Answers,
     /// The cross-shard operation of the request at the front.
-    pub(crate) errand: Option<u64>,
+    pub(crate) operation: Option<u64>,
 }
 
 impl Connection {
@@ -59,7 +59,7 @@ impl Connection {
             request_began: None,
             waits_for: Dispatched::Done,
             answers: Answers::default(),
-            errand: None,
+            operation: None,
         }
     }
 
@@ -110,7 +110,7 @@ impl Connection {
     /// while the client has not read `UNREAD_MAX` bytes of replies. A request that has borrowed parts does not wait.
     #[inline]
     pub(crate) fn waits_for_memory(&self, is_kept: bool, is_short: impl FnOnce() -> bool) -> bool {
-        (is_kept || self.backlog() >= UNREAD_MAX) && self.errand.is_none() && is_short()
+        (is_kept || self.backlog() >= UNREAD_MAX) && self.operation.is_none() && is_short()
     }
 
     /// Whether it is neither read from nor served for lack of memory. A connection whose client sends no more is read

@@ -7,8 +7,8 @@ use crate::commands::{self, Command, flags};
 use crate::failure::{FULL, Failure, KEPT_TOO_MUCH, Outcome, shown, without_code};
 use crate::reply::Reply;
 use crate::resp::Args;
-use crate::route::partitions_of;
 use crate::service::Service;
+use crate::shard::command_partitions::partitions_of;
 use crate::store::Store;
 use crate::transaction::Queue;
 

@@ -38,6 +38,28 @@ pub enum Error {
         text: String,
     },
 
+    /// The database has values that no server wrote.
+    #[error(
+        "the values in the key space `{space}` have no tags of a server: take them out with `halite dump`, \
+         and `halite load` them into a new database"
+    )]
+    Untagged {
+        /// The key space.
+        space: String,
+    },
+
+    /// The database has values of a form that this version does not know.
+    #[error(
+        "the database was written by a newer version of Halite: its values are of form {found}, and this version \
+         reads form {known}; use the newer one"
+    )]
+    NewerForm {
+        /// The version of the form.
+        found: u64,
+        /// The highest known version.
+        known: u64,
+    },
+
     /// The operating system refused.
     #[error("cannot {action}: {source}")]
     Io {

@@ -1,15 +1,15 @@
 //! The requests in a connection's input, one after the other.
 
 use crate::ahead::{AHEAD, Ahead};
-use crate::answers::Answer;
+use crate::answer::Answer;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::dispatch::{Dispatched, dispatch, find};
-use crate::peers::Peers;
 use crate::reply::Reply;
 use crate::resp::ProtocolError;
-use crate::route::{Lane, route};
 use crate::service::Service;
+use crate::shard::peers::Peers;
+use crate::shard::route::{Lane, route};
 
 /// Bytes of replies behind which a connection's next request waits for the next turn: other clients wait for the end
 /// of this one.
@@ -71,7 +71,7 @@ pub(crate) fn execute(
                     owns_input: connection.input.is_mostly_front(len) && !request.is_inline(),
                     out: connection.output.buffer(),
                     answers: &mut connection.answers,
-                    errand: &mut connection.errand,
+                    operation: &mut connection.operation,
                 };
                 route(service, peers, client, args, lane)
             }

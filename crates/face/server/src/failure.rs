@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::stored::Unreadable;
+
 /// The result of a command; its reply, if it was done, is written already.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
@@ -79,6 +81,12 @@ impl From<String> for Failure {
 impl From<Vec<u8>> for Failure {
     fn from(text: Vec<u8>) -> Self {
         Self::Refused(Cow::Owned(text))
+    }
+}
+
+impl From<Unreadable> for Failure {
+    fn from(why: Unreadable) -> Self {
+        format!("ERR the value cannot be read: {why}").into()
     }
 }
 

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use halite::KeySpace;
 
+use crate::ending::Ending;
+use crate::lock::lock;
 use crate::partition_set::PartitionSet;
-use crate::service::Service;
-use crate::shared::{Shared, lock};
+use crate::store::Store;
 
 /// Keys that INFO looks at, of all databases together: a few milliseconds.
 const LOOKS_MAX: u64 = 10_000;
@@ -43,7 +44,7 @@ pub(crate) enum Moment {
 
 /// The last count, and the thread that counts.
 #[derive(Default)]
-pub(crate) struct KeyCounts(Mutex<State>);
+pub(crate) struct KeyCounts(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -61,6 +62,51 @@ struct Counted {
 }
 
 impl KeyCounts {
+    /// The keys of each of so many databases, in some partitions, as they are `now`. If there are too many to be counted
+    /// at once, and the last count is old, it begins another one, unless the server ends.
+    pub(crate) fn count(
+        &self,
+        store: &Store,
+        databases: usize,
+        partitions: PartitionSet,
+        now: Instant,
+    ) -> Vec<Keys> {
+        let mut left = LOOKS_MAX;
+        let mut keys = Vec::new();
+        // From the last database to the first: the share that one leaves unused, those before it get.
+        for db in (0..databases).rev() {
+            let mut share = 0..(left / (db as u64 + 1)).max(1);
+            let counted = store.count(db, partitions, || share.next().is_some());
+            let (count, is_all) = counted.unwrap_or((0, true));
+            left = left.saturating_sub(share.start);
+            let of = if is_all { Moment::Now } else { Moment::Never };
+            keys.push(Keys { count, of });
+        }
+        keys.reverse();
+        if keys.iter().any(|keys| keys.of == Moment::Never) {
+            let (spaces, order) = store.values();
+            let mut state = lock(&self.0);
+            if let Some(last) = &state.last {
+                let unknown =
+                    keys.iter_mut().zip(order).filter(|(keys, _)| keys.of == Moment::Never);
+                for (keys, place) in unknown {
+                    if let Some(count) = last.counts.get(place).copied().flatten() {
+                        let age = now.saturating_duration_since(last.began);
+                        *keys = Keys { count: count.max(keys.count), of: Moment::Before(age) };
+                    }
+                }
+            }
+            if state.is_old() && !store.ending.has_begun() {
+                let (shared, ending) = (Arc::clone(&self.0), Arc::clone(&store.ending));
+                let builder = thread::Builder::new().name("halite-counter".to_owned());
+                let count = move || count_all(&shared, &ending, &spaces, partitions);
+                // Without a thread, the next INFO tries again.
+                state.thread = builder.spawn(count).ok();
+            }
+        }
+        keys
+    }
+
     /// Waits until the counting thread has ended.
     pub(crate) fn wait(&self) {
         let thread = lock(&self.0).thread.take();
@@ -71,61 +117,27 @@ impl KeyCounts {
     }
 }
 
-/// The keys of each database, in some partitions. If there are too many to be counted now, and the last count is
-/// old, it begins another one.
-pub(crate) fn count(service: &Service, partitions: PartitionSet) -> Vec<Keys> {
-    let databases = service.settings.databases;
-    let mut left = LOOKS_MAX;
-    let mut keys = Vec::new();
-    // From the last database to the first: the share that one leaves unused, those before it get.
-    for db in (0..databases).rev() {
-        let mut share = 0..(left / (db as u64 + 1)).max(1);
-        let counted = service.store.count(db, partitions, || share.next().is_some());
-        let (count, is_all) = counted.unwrap_or((0, true));
-        left = left.saturating_sub(share.start);
-        let of = if is_all { Moment::Now } else { Moment::Never };
-        keys.push(Keys { count, of });
-    }
-    keys.reverse();
-    if keys.iter().any(|keys| keys.of == Moment::Never) {
-        let (spaces, order) = service.store.values();
-        let mut state = lock(&service.shared.key_counts.0);
-        if let Some(last) = &state.last {
-            let unknown = keys.iter_mut().zip(order).filter(|(keys, _)| keys.of == Moment::Never);
-            for (keys, place) in unknown {
-                if let Some(count) = last.counts.get(place).copied().flatten() {
-                    let age = service.now.saturating_duration_since(last.began);
-                    *keys = Keys { count: count.max(keys.count), of: Moment::Before(age) };
-                }
-            }
-        }
-        state.renew(&service.shared, spaces, partitions);
-    }
-    keys
-}
-
 impl State {
-    /// Starts a counting thread, if none runs and the last count is old.
-    fn renew(&mut self, shared: &Arc<Shared>, spaces: Vec<KeySpace>, partitions: PartitionSet) {
+    /// Whether the last count is so old that it is time for another one, and no thread counts.
+    fn is_old(&self) -> bool {
         let is_counting = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         let is_new = self
             .last
             .as_ref()
             .is_some_and(|last| last.began.elapsed() < AGE_MAX.max(last.took.saturating_mul(REST)));
-        if is_counting || is_new || shared.ending.has_begun() {
-            return;
-        }
-        let shared = Arc::clone(shared);
-        let builder = thread::Builder::new().name("halite-counter".to_owned());
-        // Without a thread, the next INFO tries again.
-        self.thread = builder.spawn(move || count_all(&shared, &spaces, partitions)).ok();
+        !is_counting && !is_new
     }
 }
 
 /// Counts all keys, unless the server ends.
-fn count_all(shared: &Shared, spaces: &[KeySpace], partitions: PartitionSet) {
+fn count_all(
+    shared: &Mutex<State>,
+    ending: &Ending,
+    spaces: &[KeySpace],
+    partitions: PartitionSet,
+) {
     let began = Instant::now();
-    let must_end = || shared.ending.has_begun();
+    let must_end = || ending.has_begun();
     let go_on = |_, looked_at: u64| !looked_at.is_multiple_of(STEP) || !must_end();
     let count = |space: &KeySpace| {
         let counts = partitions.iter().map(|number| space.count_of_partition(number, go_on));
@@ -136,6 +148,6 @@ fn count_all(shared: &Shared, spaces: &[KeySpace], partitions: PartitionSet) {
     let counts = counted.unwrap_or_else(|_| vec![None; spaces.len()]);
     if !must_end() {
         let counted = Counted { counts, began, took: began.elapsed() };
-        lock(&shared.key_counts.0).last = Some(counted);
+        lock(shared).last = Some(counted);
     }
 }

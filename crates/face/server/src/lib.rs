@@ -10,27 +10,28 @@
 //! When all requests that have arrived are executed, the event loop makes their writes durable, together, and only then
 //! sends the answers.
 //!
-//! With several threads, `route` decides where a request is executed: here, or, in a `packet` through the rings of the
-//! `mailbox`, by the thread that has its keys (`peers`). A command on keys of several threads borrows their parts of
-//! the store meanwhile (`borrow`). `answers` keeps the replies of a connection in order.
+//! With several threads, `shard` decides where a request is executed: here, or, in a packet through the rings between
+//! the threads, by the thread that has its keys. A command on keys of several threads borrows their parts of the store
+//! meanwhile. `answers` keeps the replies of a connection in order.
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod answer;
 mod answers;
 mod backup;
 mod board;
-mod borrow;
 mod buffer;
 mod call;
 mod client;
 mod client_memory;
 mod clients;
+mod clock;
 mod command_stats;
 mod commands;
 mod config;
 mod connection;
+mod counters;
 mod cursors;
-mod debts;
 mod debug_command;
 mod dispatch;
 mod ending;
@@ -43,29 +44,29 @@ mod histogram;
 mod key_counts;
 mod latency;
 mod listener;
+mod loader;
 mod loading;
+mod lock;
 mod long_double;
-mod mailbox;
-mod message;
 mod metrics;
 mod natural;
 mod number;
 mod output;
-mod packet;
 mod partition_set;
-mod peers;
+mod pause;
 mod random;
 mod reply;
 mod report;
 pub mod resp;
-mod route;
 mod server;
 mod service;
 mod settings;
+mod shard;
 mod shared;
 mod slowlog;
 mod sockets;
 mod store;
+pub mod stored;
 mod sync_policy;
 mod transaction;
 

@@ -1,26 +1,17 @@
-//! Partitions that are recovered while the server answers.
+//! Which partitions are recovered, while the server answers.
 //!
-//! Loader threads wait for one partition after the other, read the deadlines of its keys, and bring its [`Part`] to the
-//! thread that owns it, which serves it from then on. Until then no thread has the part: a request that needs it waits
-//! in its connection, moves it to the front of the queue, and is tried again when another partition is ready. Commands
-//! without keys are not affected.
-//!
-//! A partition that could not be recovered, or read, has a part as well, which is marked as broken: its requests are
-//! refused with the reason, and those of other partitions go on.
+//! The loader (`loader`) brings the part of each partition that is there to the thread that owns it, which serves it from
+//! then on. Until then no thread has the part: a request that needs it waits in its connection, moves it to the front of
+//! the queue, and is tried again when another partition is ready. Commands without keys are not affected.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread;
-use std::time::Duration;
 
+use crate::clock::unix_time;
+use crate::lock::lock;
 use crate::partition_set::PartitionSet;
-use crate::service::unix_time;
-use crate::shared::{FailsOnPanic, Shared, lock};
-use crate::store::{Opened, Part};
-
-/// How often the end of the server is looked for.
-const PAUSE: Duration = Duration::from_millis(50);
+use crate::store::Part;
 
 /// Which partitions are ready, as all threads see it.
 pub(crate) struct Loading {
@@ -96,100 +87,23 @@ impl Loading {
         std::mem::take(&mut lock(&self.arrived[thread]))
     }
 
+    /// The next partition for a loader thread to wait for.
+    pub(crate) fn take_wanted(&self) -> Option<usize> {
+        lock(&self.queue).pop_front()
+    }
+
+    /// A partition's part goes to the thread that it belongs to.
+    pub(crate) fn bring(&self, part: Part, home: usize) {
+        if part.broken().is_some() {
+            let broken = PartitionSet::only(part.number()).bits();
+            self.broken.fetch_or(broken, Ordering::Release);
+        }
+        lock(&self.arrived[home]).push(part);
+    }
+
     /// Some partitions are served.
     pub(crate) fn serve(&self, partitions: PartitionSet) {
         self.ready.fetch_or(partitions.bits(), Ordering::Release);
-    }
-}
-
-/// The loader of partitions.
-pub(crate) struct Loader {
-    pub(crate) db: halite::Database,
-    /// The databases to open.
-    pub(crate) databases: usize,
-    /// By partition: the thread that it belongs to.
-    pub(crate) homes: Vec<usize>,
-    pub(crate) opened: Arc<OnceLock<Opened>>,
-    pub(crate) shared: Arc<Shared>,
-}
-
-impl Loader {
-    /// Brings all parts to their threads, or ends when the server does.
-    ///
-    /// # Errors
-    /// The error of opening the databases.
-    pub(crate) fn run(&self) -> halite::Result<()> {
-        let Some(opened) = self.open()? else { return Ok(()) };
-        // As many threads as recover partitions.
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            for _ in 1..cores.min(self.homes.len()) {
-                let builder = thread::Builder::new().name("halite-loader".to_owned());
-                // If no more threads can be started, one is enough.
-                drop(builder.spawn_scoped(scope, || {
-                    let _guard = FailsOnPanic(&self.shared);
-                    self.work(opened);
-                }));
-            }
-            self.work(opened);
-        });
-        Ok(())
-    }
-
-    /// Opens the databases as soon as the partitions with their names and their order are recovered.
-    fn open(&self) -> halite::Result<Option<&Opened>> {
-        let mut needed = PartitionSet::only(0);
-        needed.insert(self.db.partition_of(Opened::ORDER_KEY));
-        for number in needed.iter() {
-            self.db.wait_partition(number, Duration::ZERO)?;
-        }
-        for number in needed.iter() {
-            if !self.wait(number)? {
-                return Ok(None);
-            }
-        }
-        if !Opened::exist(&self.db, self.databases)? {
-            // To make key spaces takes all of them.
-            for number in 0..self.homes.len() {
-                if !self.wait(number)? {
-                    return Ok(None);
-                }
-            }
-        }
-        let opened = Opened::open(&self.db, self.databases)?;
-        Ok(Some(self.opened.get_or_init(|| opened)))
-    }
-
-    /// Waits for a partition. Returns false if the server ends.
-    fn wait(&self, number: usize) -> halite::Result<bool> {
-        while !self.shared.ending.has_begun() {
-            if self.db.wait_partition(number, PAUSE)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    fn work(&self, opened: &Opened) {
-        loop {
-            let Some(number) = lock(&self.shared.loading.queue).pop_front() else { return };
-            let mut part = opened.part(&self.db, number);
-            let loaded = self.wait(number).and_then(|is_there| {
-                Ok(is_there && opened.read_deadlines(&mut part, &self.shared.ending)?)
-            });
-            match loaded {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    part.break_down(&error);
-                    let broken = PartitionSet::only(number).bits();
-                    self.shared.loading.broken.fetch_or(broken, Ordering::Release);
-                }
-            }
-            let home = self.homes[number];
-            lock(&self.shared.loading.arrived[home]).push(part);
-            self.shared.ring_one(home);
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::service::Counters;
+use crate::counters::Counters;
 use crate::shared::Shared;
 
 /// How long a request and its answer may take together.
@@ -283,7 +283,9 @@ impl Metrics {
             ("requests_forwarded", "Requests that another thread executed.", |c| {
                 c.requests_forwarded
             }),
-            ("errands", "Commands on keys of several threads.", |c| c.errands),
+            ("cross_shard_operations", "Commands on keys of several threads.", |c| {
+                c.cross_shard_operations
+            }),
             ("parts_lent", "Parts of the store lent to other threads.", |c| c.parts_lent),
             ("messages_sent", "Messages to other threads.", |c| c.messages_sent),
         ];

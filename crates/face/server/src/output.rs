@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 
-use crate::answers::Answer;
-use crate::packet::LARGE;
+use crate::answer::Answer;
+use crate::shard::packet::LARGE;
 
 /// The most memory for replies that a connection keeps while none waits, in bytes: for large replies, new memory costs
 /// as much as copying them.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use crate::client::Client;
-use crate::command_stats::{Calls, CommandStats};
-use crate::partition_set::PartitionSet;
-use crate::service::{Counters, Service};
+use crate::command_stats::Calls;
+use crate::counters::Counters;
 
 /// The report of a thread on itself.
 #[derive(Default)]
@@ -58,32 +58,6 @@ pub(crate) struct Details {
 }
 
 impl Report {
-    /// The report of this thread, which has the parts `own`.
-    pub(crate) fn of(service: &Service, own: PartitionSet, details: Details) -> Self {
-        let lines = service.clients.iter().filter(|client| details.clients && !client.killed);
-        let commands = details.commands.then_some(&service.commands);
-        let buffers = || service.clients.iter().map(|client| client.buffers);
-        Self {
-            thread: service.thread,
-            counters: service.counters,
-            commands: commands.map_or_else(BTreeMap::new, CommandStats::by_name),
-            errors: commands.map_or_else(BTreeMap::new, |commands| commands.errors().clone()),
-            clients: lines.map(|client| Line::of(client, service)).collect(),
-            input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
-            output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
-            buffer_bytes: buffers().map(|buffers| buffers.memory).sum::<usize>()
-                + service.scratch.capacity(),
-            expiring: (0..service.settings.databases)
-                .map(|db| service.store.expiring(db, own))
-                .collect(),
-            expired: service.store.expired - service.counters.expired_before,
-            changes: service.store.changes,
-            changes_since_save: service.changes_since_save(),
-            blocked: service.blocked,
-            synced_ms: service.synced_ms,
-        }
-    }
-
     /// Adds the report of another thread.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
@@ -108,8 +82,9 @@ impl Report {
 }
 
 impl Line {
-    pub(crate) fn of(client: &Client, service: &Service) -> Self {
-        let text = client.describe(service.now) + "\n";
+    /// The line of a client at this time.
+    pub(crate) fn of(client: &Client, now: Instant) -> Self {
+        let text = client.describe(now) + "\n";
         Self { id: client.id, addr: client.addr, laddr: client.laddr, text }
     }
 }

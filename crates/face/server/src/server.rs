@@ -9,16 +9,19 @@ use std::thread;
 use halite::Domain;
 use mio::{Poll, Waker};
 
-use crate::borrow::Lender;
 use crate::event_loop::{self, EventLoop};
-use crate::loading::{Loader, Loading};
-use crate::mailbox::{Bell, Mailbox};
+use crate::loader::Loader;
+use crate::loading::Loading;
+use crate::lock::lock;
 use crate::metrics::Metrics;
 use crate::partition_set::PartitionSet;
-use crate::peers::Peers;
 use crate::service::{Service, new_run_id};
 use crate::settings::Settings;
-use crate::shared::{FailsOnPanic, Shared, lock};
+use crate::shard::bell::Bell;
+use crate::shard::lender::Lender;
+use crate::shard::mailbox::Mailbox;
+use crate::shard::peers::Peers;
+use crate::shared::{FailsOnPanic, Shared};
 use crate::store::Store;
 use crate::{Config, Error, Sockets, listener};
 
@@ -229,7 +232,7 @@ impl Server {
                 backup.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
             }
             self.handle.shared.key_counts.wait();
-            started.and(ended).and(others).and(loaded.map_err(Error::from))
+            started.and(ended).and(others).and(loaded)
         })
     }
 }

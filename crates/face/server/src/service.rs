@@ -1,20 +1,25 @@
 //! The state that all clients of a thread share: the store, the other clients, the settings.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::clients::Clients;
+use crate::clock::unix_time;
 use crate::command_stats::CommandStats;
 use crate::commands::{Command, flags};
+use crate::counters::Counters;
+use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
+use crate::pause::Pause;
 use crate::random::Random;
-use crate::report::{Details, Report};
+use crate::report::{Details, Line, Report};
 use crate::resp::Args;
 use crate::settings::Settings;
-use crate::shared::{Common, Shared, lock};
+use crate::shared::{Common, Shared};
 use crate::slowlog;
 use crate::store::{Store, Watch};
 
@@ -75,69 +80,6 @@ pub(crate) struct Service {
     pub(crate) run_id: String,
     /// For large replies that other threads make.
     pub(crate) spares: Spares,
-    /// For values that are computed from others.
-    pub(crate) scratch: Vec<u8>,
-}
-
-/// A pause of clients (CLIENT PAUSE).
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pause {
-    pub(crate) until: Instant,
-    /// Only those that want to write.
-    pub(crate) writes_only: bool,
-}
-
-/// Counters since the start, or since CONFIG RESETSTAT.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counters {
-    pub(crate) connections: u64,
-    pub(crate) connections_rejected: u64,
-    pub(crate) commands: u64,
-    pub(crate) errors: u64,
-    pub(crate) input_bytes: u64,
-    pub(crate) output_bytes: u64,
-    pub(crate) key_hits: u64,
-    pub(crate) key_misses: u64,
-    pub(crate) syncs: u64,
-    pub(crate) query_limit_disconnections: u64,
-    pub(crate) output_limit_disconnections: u64,
-    /// Clients that were disconnected because all together took too much memory.
-    pub(crate) evicted_clients: u64,
-    /// Expired keys that do not count any more.
-    pub(crate) expired_before: u64,
-    /// Requests that other threads executed for clients of this one.
-    pub(crate) requests_forwarded: u64,
-    /// Commands that borrowed parts of other threads, or asked them for reports.
-    pub(crate) errands: u64,
-    /// Parts that were lent to other threads.
-    pub(crate) parts_lent: u64,
-    /// Messages that were sent to other threads.
-    pub(crate) messages_sent: u64,
-    /// Keys that FLUSHDB ASYNC and FLUSHALL ASYNC removed.
-    pub(crate) keys_flushed_async: u64,
-}
-
-impl Counters {
-    /// Adds those of another thread.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.connections += other.connections;
-        self.connections_rejected += other.connections_rejected;
-        self.commands += other.commands;
-        self.errors += other.errors;
-        self.input_bytes += other.input_bytes;
-        self.output_bytes += other.output_bytes;
-        self.key_hits += other.key_hits;
-        self.key_misses += other.key_misses;
-        self.syncs += other.syncs;
-        self.query_limit_disconnections += other.query_limit_disconnections;
-        self.output_limit_disconnections += other.output_limit_disconnections;
-        self.evicted_clients += other.evicted_clients;
-        self.requests_forwarded += other.requests_forwarded;
-        self.errands += other.errands;
-        self.parts_lent += other.parts_lent;
-        self.messages_sent += other.messages_sent;
-        self.keys_flushed_async += other.keys_flushed_async;
-    }
 }
 
 /// A name for a run of the server: 40 hexadecimal digits.
@@ -183,7 +125,6 @@ impl Service {
             some_killed: false,
             run_id: run_id.to_owned(),
             spares: Spares::default(),
-            scratch: Vec::new(),
         };
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.tick();
@@ -274,9 +215,33 @@ impl Service {
     /// The report of this thread and of the others together, from now or from when they sent theirs.
     pub(crate) fn report(&self, details: Details) -> Report {
         // A part may have come, or been lent, since the others were queried.
-        let mut report = Report::of(self, self.own.and(self.store.here()), details);
+        let mut report = self.own_report(self.own.and(self.store.here()), details);
         self.reports.iter().for_each(|other| report.add(other));
         report
+    }
+
+    /// The report of this thread, which has the parts `own`.
+    pub(crate) fn own_report(&self, own: PartitionSet, details: Details) -> Report {
+        let lines = self.clients.iter().filter(|client| details.clients && !client.killed);
+        let commands = details.commands.then_some(&self.commands);
+        let buffers = || self.clients.iter().map(|client| client.buffers);
+        Report {
+            thread: self.thread,
+            counters: self.counters,
+            commands: commands.map_or_else(BTreeMap::new, CommandStats::by_name),
+            errors: commands.map_or_else(BTreeMap::new, |commands| commands.errors().clone()),
+            clients: lines.map(|client| Line::of(client, self.now)).collect(),
+            input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
+            output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
+            buffer_bytes: buffers().map(|buffers| buffers.memory).sum::<usize>()
+                + self.store.kept_bytes(),
+            expiring: (0..self.settings.databases).map(|db| self.store.expiring(db, own)).collect(),
+            expired: self.store.expired - self.counters.expired_before,
+            changes: self.store.changes,
+            changes_since_save: self.changes_since_save(),
+            blocked: self.blocked,
+            synced_ms: self.synced_ms,
+        }
     }
 
     /// Begins to measure how long commands take.
@@ -440,9 +405,4 @@ impl Service {
         self.synced_ms = self.store.now_ms;
         Ok(())
     }
-}
-
-/// The time since 1970.
-pub(crate) fn unix_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

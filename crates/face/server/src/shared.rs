@@ -4,7 +4,7 @@
 //! that has the reply to a change of a setting finds it changed on any thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use crate::board::Board;
@@ -13,9 +13,10 @@ use crate::ending::Ending;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
 use crate::loading::Loading;
-use crate::mailbox::Bell;
-use crate::service::Pause;
+use crate::lock::lock;
+use crate::pause::Pause;
 use crate::settings::Settings;
+use crate::shard::bell::Bell;
 use crate::slowlog::Slowlog;
 
 /// The state that all threads share.
@@ -162,9 +163,4 @@ impl Drop for FailsOnPanic<'_> {
             self.0.fail();
         }
     }
-}
-
-/// Locks a mutex whose data stays valid when another thread panics.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -53,8 +53,7 @@ fn restore(backups: &[&[u8]]) -> (Database, tempfile::TempDir) {
 }
 
 fn value(db: &Database, key: &str) -> Option<String> {
-    let value = db.find_key_space("db0").unwrap().unwrap().get(key).unwrap();
-    value.map(|value| String::from_utf8(value.to_vec()).unwrap())
+    common::stored_string(db, key).map(|value| String::from_utf8(value).unwrap())
 }
 
 fn a_backup_is_the_state_of_one_moment_while_clients_write() {

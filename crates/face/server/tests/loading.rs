@@ -456,8 +456,7 @@ fn the_end_does_not_wait_for_partitions() {
     for client in &mut clients {
         assert_eq!(client.reply(), "closed");
     }
-    let stored = loading.db.find_key_space("db0").unwrap().unwrap().get(kept).unwrap();
-    assert_eq!(stored.as_deref(), Some(&b"kept"[..]));
+    assert_eq!(common::stored_string(&loading.db, kept).unwrap(), b"kept");
 }
 
 fn who_waits_before_the_server_runs_is_answered() {

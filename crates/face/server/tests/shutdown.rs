@@ -61,8 +61,8 @@ fn requests_in_flight_are_answered_before_the_end() {
         .iter_mut()
         .map(|client| usize::from(client.reply().starts_with(':')))
         .sum::<usize>();
-    let stored = server.db.find_key_space("db0").unwrap().unwrap().get("n").unwrap().unwrap();
-    assert_eq!(*stored, *answered.to_string().as_bytes());
+    let stored = common::stored_string(&server.db, "n").unwrap();
+    assert_eq!(stored, answered.to_string().as_bytes());
     assert_eq!(answered, 20);
 }
 

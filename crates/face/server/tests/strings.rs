@@ -37,8 +37,7 @@ fn set_and_get_keep_any_bytes() {
         ("GET ''", "\"empty\""),
         ("GET none", "nil"),
     ]);
-    // The key space holds only the value.
-    assert_eq!(server.db.find_key_space("db0").unwrap().unwrap().get(&all).unwrap().unwrap(), all);
+    assert_eq!(common::stored_string(&server.db, &all).unwrap(), all);
 }
 
 fn large_values_arrive_whole() {

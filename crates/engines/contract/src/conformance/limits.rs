@@ -67,7 +67,7 @@ pub fn what_is_over_a_limit_is_refused_and_changes_nothing(factory: &dyn Factory
 
     let value = vec![0; VALUE_LEN_MAX + 1];
     let put = engine.write(&[Op::Put { space, key: b"a", value: &value }], Durability::Immediate);
-    ensure_err!(put, Error::ValueTooLong { len: 536_870_913 }, "put of a value over the limit");
+    ensure_err!(put, Error::ValueTooLong { len: 536_870_977 }, "put of a value over the limit");
 
     ensure_err!(engine.key_space(""), Error::KeySpaceName { len: 0 }, "an empty name");
     let name = "n".repeat(KEY_SPACE_NAME_LEN_MAX + 1);

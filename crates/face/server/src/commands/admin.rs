@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::call::{Call, is};
+use crate::clock::unix_time;
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::number::{Decimal, parse_i64};
-use crate::service::unix_time;
 
 pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
     let len = call.service.store.len(call.client.db)?;

@@ -6,8 +6,8 @@ use crate::call::{Call, is};
 use crate::client::Replies;
 use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, SYNTAX};
 use crate::number::parse_i64;
+use crate::pause::Pause;
 use crate::report::Line;
-use crate::service::Pause;
 
 use super::connection::replies;
 
@@ -139,9 +139,9 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
 
 /// The clients of all threads.
 fn all(call: &mut Call<'_>) -> Vec<Line> {
-    let mut lines = vec![Line::of(call.client, call.service)];
+    let mut lines = vec![Line::of(call.client, call.service.now)];
     let here = call.service.clients.iter().filter(|client| !client.killed);
-    lines.extend(here.map(|client| Line::of(client, call.service)));
+    lines.extend(here.map(|client| Line::of(client, call.service.now)));
     lines.extend(call.service.reports.iter().flat_map(|report| report.clients.iter().cloned()));
     lines
 }
@@ -231,11 +231,11 @@ pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
         }
     }
     let here = service.clients.iter().filter(|client| !client.killed);
-    let here = here.map(|client| Line::of(client, service)).filter(|line| filter.fits(line));
+    let here = here.map(|client| Line::of(client, service.now)).filter(|line| filter.fits(line));
     let ids: Vec<_> = here.map(|line| line.id).collect();
     count += ids.len() as i64;
     service.kill(&ids);
-    if !filter.spare_me && filter.fits(&Line::of(call.client, service)) {
+    if !filter.spare_me && filter.fits(&Line::of(call.client, service.now)) {
         // It still gets its reply.
         call.client.closing = true;
         count += 1;

@@ -10,6 +10,7 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 use crate::service::Service;
 use crate::settings::Settings;
+use crate::stored::STRING_LEN_MAX;
 use crate::{OutputLimits, SyncPolicy};
 
 /// A setting by the name that Redis has for it.
@@ -125,7 +126,7 @@ static PARAMETERS: &[Parameter] = &[
         "proto-max-bulk-len",
         |service| service.settings.limits.bulk_len_max.to_string(),
         |settings, value| {
-            settings.limits.bulk_len_max = bytes(value, 1 << 20..=halite::VALUE_LEN_MAX)?;
+            settings.limits.bulk_len_max = bytes(value, 1 << 20..=STRING_LEN_MAX)?;
             Ok(())
         },
     ),

@@ -121,7 +121,7 @@ pub(super) fn pexpiretime(call: &mut Call<'_>) -> Outcome {
 /// Replies with the deadline; -1 for a key without one, -2 for a key that does not exist.
 fn tell(call: &mut Call<'_>, clock: Clock) -> Outcome {
     let key = call.arg(1);
-    let exists = call.read(key)?.is_some();
+    let exists = call.read_any(key)?.is_some();
     let deadline = call.service.store.deadline(call.client.db, key);
     let now_ms = call.service.store.now_ms;
     let answer = match deadline {

@@ -5,8 +5,9 @@ use std::fs;
 use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
+use crate::clock::unix_time;
 use crate::failure::Outcome;
-use crate::key_counts::{self, Moment};
+use crate::key_counts::Moment;
 use crate::report::{Details, Report};
 use crate::service::Service;
 
@@ -77,7 +78,7 @@ fn server(service: &Service, _: &Report, text: &mut String) {
         "process_id": std::process::id(),
         "run_id": service.run_id,
         "tcp_port": service.settings.port,
-        "server_time_usec": crate::service::unix_time().as_micros(),
+        "server_time_usec": unix_time().as_micros(),
         "uptime_in_seconds": uptime,
         "uptime_in_days": uptime / 86400,
         "hz": crate::event_loop::TICKS_PER_SECOND,
@@ -237,7 +238,7 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "threads": service.shared.threads(),
         "messages_sent": report.counters.messages_sent,
         "requests_forwarded": report.counters.requests_forwarded,
-        "errands": report.counters.errands,
+        "cross_shard_operations": report.counters.cross_shard_operations,
         "unsynced_writes": stats.unsynced_writes,
         "parts_lent": report.counters.parts_lent,
     );
@@ -316,7 +317,10 @@ fn partitions(service: &Service, _: &Report, text: &mut String) {
 fn keyspace(service: &Service, report: &Report, text: &mut String) {
     let loading = &service.shared.loading;
     let readable = loading.ready().without(loading.broken());
-    for (db, keys) in key_counts::count(service, readable).into_iter().enumerate() {
+    let counts = &service.shared.key_counts;
+    let databases = service.settings.databases;
+    let keys = counts.count(&service.store, databases, readable, service.now);
+    for (db, keys) in keys.into_iter().enumerate() {
         if keys.count > 0 {
             let (expires, sum) = report.expiring[db];
             let mean = sum.checked_div(expires as u128).unwrap_or(0) as u64;

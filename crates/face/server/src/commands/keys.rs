@@ -3,6 +3,7 @@
 use crate::call::{Call, is};
 use crate::failure::{NO_SUCH_KEY, Outcome, SYNTAX};
 use crate::store::NewDeadline;
+use crate::stored::{Stored, Type};
 
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
@@ -19,15 +20,20 @@ pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
     for key in call.args.from(1) {
         call.check_ending()?;
-        count += i64::from(call.read(key)?.is_some());
+        count += i64::from(call.read_any(key)?.is_some());
     }
     call.reply().integer(count);
     Ok(())
 }
 
 pub(super) fn key_type(call: &mut Call<'_>) -> Outcome {
-    let exists = call.read(call.arg(1))?.is_some();
-    call.reply().simple(if exists { "string" } else { "none" });
+    let name = match call.read_any(call.arg(1))? {
+        Some(value) => match value.value_type()? {
+            Type::String => "string",
+        },
+        None => "none",
+    };
+    call.reply().simple(name);
     Ok(())
 }
 
@@ -54,7 +60,8 @@ pub(super) fn renamenx(call: &mut Call<'_>) -> Outcome {
 /// Moves a value with its deadline to another key; returns whether it did.
 fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
     let (db, from, to) = (call.client.db, call.arg(1), call.arg(2));
-    let value = call.get(from)?.ok_or(NO_SUCH_KEY)?;
+    let value = call.service.store.get(db, from)?.ok_or(NO_SUCH_KEY)?;
+    check_whole(&value)?;
     if from == to {
         return Ok(false);
     }
@@ -63,7 +70,7 @@ fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
     }
     let deadline = new_deadline(call.service.store.deadline(db, from));
     let encoding = call.service.store.encoding(db, from);
-    call.service.store.put(db, to, &value, deadline)?;
+    call.service.store.put_stored(db, to, value.bytes(), deadline)?;
     if let Some(encoding) = encoding {
         call.service.store.note_encoding(db, to, encoding);
     }
@@ -89,12 +96,13 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
     if from_db == to_db && from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let value = call.read(from)?;
+    let value = call.read_any(from)?;
+    value.iter().try_for_each(check_whole)?;
     let copied = match value {
         Some(value) if replace || !call.service.store.contains(to_db, to)? => {
             let deadline = new_deadline(call.service.store.deadline(from_db, from));
             let encoding = call.service.store.encoding(from_db, from);
-            call.service.store.put(to_db, to, &value, deadline)?;
+            call.service.store.put_stored(to_db, to, value.bytes(), deadline)?;
             if let Some(encoding) = encoding {
                 call.service.store.note_encoding(to_db, to, encoding);
             }
@@ -111,12 +119,13 @@ pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let value = call.get(key)?;
+    let value = call.service.store.get(from, key)?;
+    value.iter().try_for_each(check_whole)?;
     let moved = match value {
         Some(value) if !call.service.store.contains(to, key)? => {
             let deadline = new_deadline(call.service.store.deadline(from, key));
             let encoding = call.service.store.encoding(from, key);
-            call.service.store.put(to, key, &value, deadline)?;
+            call.service.store.put_stored(to, key, value.bytes(), deadline)?;
             if let Some(encoding) = encoding {
                 call.service.store.note_encoding(to, key, encoding);
             }
@@ -127,6 +136,13 @@ pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
     };
     call.reply().flag(moved);
     Ok(())
+}
+
+/// Refuses to move a value that may consist of more than its record.
+fn check_whole(value: &Stored) -> Outcome {
+    match value.value_type()? {
+        Type::String => Ok(()),
+    }
 }
 
 fn new_deadline(deadline: Option<u64>) -> NewDeadline {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::call::{Call, is};
+use crate::clock::unix_time;
 use crate::command_stats::Calls;
 use crate::failure::{Failure, Outcome};
+use crate::lock::lock;
 use crate::report::Details;
-use crate::service::unix_time;
-use crate::shared::lock;
 
 pub(super) fn latest(call: &mut Call<'_>) -> Outcome {
     let shared = Arc::clone(&call.service.shared);

@@ -14,9 +14,9 @@ pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
         _ => return Err(SYNTAX.into()),
     }
     let key = call.arg(2);
-    match call.get(key)? {
+    match call.service.store.get(call.client.db, key)? {
         Some(value) => {
-            let bytes = call.service.store.space_of(key.len(), value.len());
+            let bytes = call.service.store.space_of(key.len(), &value);
             call.reply().integer(bytes as i64);
         }
         None => call.reply().null(),

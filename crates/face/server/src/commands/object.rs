@@ -34,7 +34,7 @@ pub(super) fn idletime(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn freq(call: &mut Call<'_>) -> Outcome {
-    if call.get(call.arg(2))?.is_some() {
+    if call.contains(call.arg(2))? {
         return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
                     Please note that when switching between policies at runtime LRU and LFU data \
                     will take some time to adjust."
@@ -45,9 +45,9 @@ pub(super) fn freq(call: &mut Call<'_>) -> Outcome {
 }
 
 fn tell(call: &mut Call<'_>, number: i64) -> Outcome {
-    match call.get(call.arg(2))? {
-        Some(_) => call.reply().integer(number),
-        None => call.reply().null(),
+    match call.contains(call.arg(2))? {
+        true => call.reply().integer(number),
+        false => call.reply().null(),
     }
     Ok(())
 }

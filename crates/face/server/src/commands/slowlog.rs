@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::failure::Outcome;
-use crate::shared::lock;
+use crate::lock::lock;
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let count = match call.args.len() {

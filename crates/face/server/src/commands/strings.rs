@@ -1,9 +1,10 @@
 //! Commands on values, from GET and SET on.
 
-use crate::call::Call;
+use crate::call::{Call, string};
 use crate::failure::{NOT_AN_INTEGER, Outcome, TOO_LONG};
 use crate::number::parse_i64;
 use crate::store::{Encoding, NewDeadline};
+use crate::stored::STRING_LEN_MAX;
 
 use super::object::EMBEDDED_LEN_MAX;
 use super::options::{self, Clock, SetOptions};
@@ -68,8 +69,9 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         None => NewDeadline::Clear,
     };
     let looks = options.get || options.if_absent || options.if_present || options.keep_ttl;
-    let old = if looks { call.get(key)? } else { None };
+    let old = if looks { call.service.store.get(call.client.db, key)? } else { None };
     let refused = (options.if_absent && old.is_some()) || (options.if_present && old.is_none());
+    let old = if options.get { string(old)? } else { None };
     if !refused {
         call.service.store.put(call.client.db, key, value, deadline)?;
     }
@@ -83,7 +85,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
     let key = call.arg(1);
-    let absent = call.get(key)?.is_none();
+    let absent = !call.contains(key)?;
     if absent {
         call.service.store.put(call.client.db, key, call.arg(2), NewDeadline::Clear)?;
     }
@@ -157,7 +159,7 @@ pub(super) fn msetnx(call: &mut Call<'_>) -> Outcome {
     check_pairs(call, "msetnx")?;
     for key in call.args.from(1).iter().step_by(2) {
         call.check_ending()?;
-        if call.get(key)?.is_some() {
+        if call.contains(key)? {
             call.reply().flag(false);
             return Ok(());
         }
@@ -191,7 +193,7 @@ pub(super) fn append(call: &mut Call<'_>) -> Outcome {
     let old = old.as_deref().unwrap_or_default();
     let len = check_len(call, old.len().checked_add(tail.len()))?;
     let encoding = existed.then_some(Encoding::Raw);
-    put_computed(call, key, encoding, |value| {
+    put_computed(call, key, (len, encoding), |value| {
         value.extend_from_slice(old);
         value.extend_from_slice(tail);
     })?;
@@ -210,45 +212,41 @@ pub(super) fn setrange(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     let end = check_len(call, offset.checked_add(text.len()))?;
-    put_computed(call, key, Some(Encoding::Raw), |value| {
-        value.extend_from_slice(old);
-        value.resize(old.len().max(end), 0);
-        value[offset..end].copy_from_slice(text);
+    let len = old.len().max(end);
+    put_computed(call, key, (len, Some(Encoding::Raw)), |value| {
+        value.extend_from_slice(&old[..offset.min(old.len())]);
+        value.resize(value.len() + offset.saturating_sub(old.len()), 0);
+        value.extend_from_slice(text);
+        value.extend_from_slice(old.get(end..).unwrap_or_default());
     })?;
-    call.reply().integer(old.len().max(end) as i64);
+    call.reply().integer(len as i64);
     Ok(())
 }
 
 /// The length that a value would have, if it may have it.
 fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
-    let len_max = call.service.settings.limits.bulk_len_max.min(halite::VALUE_LEN_MAX);
+    let len_max = call.service.settings.limits.bulk_len_max.min(STRING_LEN_MAX);
     len.filter(|&len| len <= len_max).ok_or_else(|| TOO_LONG.into())
 }
 
-/// Sets a value that `compute` writes; the key's deadline stays. `encoding` is the encoding that Redis would leave, if
-/// it does not follow from the value.
+/// Sets a value of a known length that `write` appends; the key's deadline stays. `encoding` is the encoding that Redis
+/// would leave, if it does not follow from the value.
 fn put_computed(
     call: &mut Call<'_>,
     key: &[u8],
-    encoding: Option<Encoding>,
-    compute: impl FnOnce(&mut Vec<u8>),
+    (len, encoding): (usize, Option<Encoding>),
+    write: impl FnOnce(&mut Vec<u8>),
 ) -> Outcome {
-    let service = &mut *call.service;
-    service.scratch.clear();
-    compute(&mut service.scratch);
-    let put = service.store.put(call.client.db, key, &service.scratch, NewDeadline::Keep);
-    let encoding = encoding.filter(|_| service.scratch.len() <= EMBEDDED_LEN_MAX && put.is_ok());
-    if let Some(encoding) = encoding {
-        service.store.note_encoding(call.client.db, key, encoding);
+    let (store, db) = (&mut call.service.store, call.client.db);
+    store.put_written(db, key, NewDeadline::Keep, |value| {
+        value.reserve(len);
+        write(value);
+    })?;
+    if let Some(encoding) = encoding.filter(|_| len <= EMBEDDED_LEN_MAX) {
+        store.note_encoding(db, key, encoding);
     }
-    if service.scratch.capacity() > SCRATCH_KEPT {
-        service.scratch = Vec::new();
-    }
-    Ok(put?)
+    Ok(())
 }
-
-/// The most memory that is kept for the next computed value, in bytes.
-const SCRATCH_KEPT: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {

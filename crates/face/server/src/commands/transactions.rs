@@ -1,11 +1,11 @@
 //! Transactions: commands that are applied atomically, if the keys that they watch have not changed.
 //!
 //! They need only atomic batches of the database. The parts of all keys that a transaction names and watches are here
-//! when EXEC runs (`route`, `borrow`), and a part has one owner, so between the first command and the commit no other
-//! client reads or writes these keys: no key that a commit would have to validate can have changed. Changes before
-//! that, since WATCH, are counted by the part (`store/watches`), for watched keys only. A snapshot for each WATCH, and
-//! a commit that depends on it (`halite_contract::Engine::write_if`), would detect the same changes, at the cost of a
-//! clone of every index and of copies of the nodes that are written behind it.
+//! when EXEC runs (`shard`), and a part has one owner, so between the first command and the commit no other client
+//! reads or writes these keys: no key that a commit would have to validate can have changed. Changes before that, since
+//! WATCH, are counted by the part (`store/watches`), for watched keys only. A snapshot for each WATCH, and a commit
+//! that depends on it (`halite_contract::Engine::write_if`), would detect the same changes, at the cost of a clone of
+//! every index and of copies of the nodes that are written behind it.
 //!
 //! That holds because only the server writes to the database: its pool is locked for one process, and the server owns
 //! the database.

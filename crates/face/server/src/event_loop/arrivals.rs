@@ -12,8 +12,8 @@ use crate::client::Client;
 use crate::commands::transactions;
 use crate::connection::Connection;
 use crate::listener;
-use crate::message::{Arrival, Message};
 use crate::partition_set::PartitionSet;
+use crate::shard::message::{Arrival, Message};
 
 impl EventLoop {
     /// Accepts the connections that wait, as many as there may be.
@@ -146,7 +146,7 @@ impl EventLoop {
                 for (thread, bytes) in connection.answers.take_owed(0) {
                     peers.mailbox.send(thread, Message::Room { client_id, bytes });
                 }
-                if let Some(number) = connection.errand {
+                if let Some(number) = connection.operation {
                     // An operation under way ends once it has its parts and reports.
                     peers.lender.finish(number, place);
                 }

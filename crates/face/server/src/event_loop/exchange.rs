@@ -1,12 +1,11 @@
 //! The messages of a turn.
 
 use super::EventLoop;
-use crate::answers::Answer;
-use crate::debts::SMALL;
+use crate::answer::{Answer, SMALL};
 use crate::dispatch::Dispatched;
-use crate::message::Message;
-use crate::packet::Asker;
-use crate::peers::Peers;
+use crate::shard::message::Message;
+use crate::shard::packet::Asker;
+use crate::shard::peers::Peers;
 
 impl EventLoop {
     /// Takes the messages of other threads, and executes their requests.
@@ -46,15 +45,17 @@ impl EventLoop {
                 self.service.spares.put(peers.keep(from, packet));
             }
             Message::Room { client_id, bytes } => peers.make_room(from, client_id, bytes),
-            Message::Ask { errand, parts } => peers.lender.ask(from, errand, parts),
-            Message::Lend { errand, parts } => {
+            Message::Ask { operation, parts } => peers.lender.ask(from, operation, parts),
+            Message::Lend { operation, parts } => {
                 let Peers { mailbox, lender, .. } = peers;
-                lender.lent(mailbox, &mut self.service.store, errand, parts);
+                lender.lent(mailbox, &mut self.service.store, operation, parts);
             }
             Message::Return(parts) => peers.lender.returned(&mut self.service.store, parts),
-            Message::Inquire { errand, details } => peers.lender.inquire(from, errand, details),
-            Message::Tell { errand, report } => {
-                peers.lender.told(&mut peers.mailbox, errand, *report);
+            Message::Inquire { operation, details } => {
+                peers.lender.inquire(from, operation, details)
+            }
+            Message::Tell { operation, report } => {
+                peers.lender.told(&mut peers.mailbox, operation, *report);
             }
             Message::Kill(ids) => self.service.kill(&ids),
             Message::Forget(watches) => self.service.forgotten.extend(watches),

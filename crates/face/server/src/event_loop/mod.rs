@@ -34,10 +34,10 @@ use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::execute;
 use crate::listener::Spare;
-use crate::message::Message;
 use crate::partition_set::PartitionSet;
-use crate::peers::Peers;
 use crate::service::Service;
+use crate::shard::message::Message;
+use crate::shard::peers::Peers;
 use crate::shared::Shared;
 use crate::{Error, SyncPolicy};
 

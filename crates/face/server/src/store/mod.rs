@@ -1,18 +1,17 @@
 //! The numbered databases that clients see, on the key spaces of one Halite database.
 //!
-//! Database `N` is the key space `db<N>`, whose values are the clients' values unchanged. The deadline of a key that
-//! expires lies under the same key in `db<N>:expires`, as milliseconds since 1970 in 8 big-endian bytes, and a copy in
-//! DRAM ([`Deadlines`]) finds the keys that are due. SWAPDB exchanges the key spaces of two numbers; the record
-//! `databases` of the key space `server` holds, for each number, that of its key spaces, in 4 big-endian bytes.
+//! Database `N` is the key space `db<N>`, whose values have a tag in front ([`crate::stored`] has the form). The
+//! deadline of a key that expires lies under the same key in `db<N>:expires`, and a copy in DRAM ([`Deadlines`]) finds
+//! the keys that are due. SWAPDB exchanges the key spaces of two numbers, which the record `databases` remembers.
 //!
-//! Every change goes through [`Store::put`], [`Store::remove`], [`Store::set_deadline`], [`Store::flush`] and
+//! Every change goes through [`Store::put_stored`], [`Store::remove`], [`Store::set_deadline`], [`Store::flush`] and
 //! [`Store::swap`]. Each of them is atomic: a value and its deadline are written in one batch. Between [`Store::begin`]
 //! and [`Store::commit`] changes gather in an [`Overlay`] that reads look through, and become one batch in the end. All
 //! writes defer durability to [`Store::sync`], which the event loop calls once for all requests of a turn, before it
 //! answers them.
 //!
 //! Each thread of the server has a `Store`, which has the [`Part`]s of the partitions that the thread may access now: a
-//! call goes to the part of its key, which must be here. `route` and `borrow` ensure that.
+//! call goes to the part of its key, which must be here. `shard` ensures that.
 
 mod database;
 mod deadlines;
@@ -36,8 +35,10 @@ use overlay::{Overlay, Value};
 pub(crate) use part::Part;
 pub(crate) use watches::Watch;
 
+use crate::Error;
 use crate::ending::Ending;
 use crate::partition_set::PartitionSet;
+use crate::stored::{STRING_TAG, Stored};
 
 /// The result of an operation on the store.
 type Result<T> = halite::Result<T>;
@@ -65,6 +66,8 @@ pub(crate) struct Store {
     /// The parts here whose requests are refused.
     broken: PartitionSet,
     batch: halite::Batch,
+    /// Where a value gets its tag.
+    tagging: Vec<u8>,
     overlay: Option<Overlay>,
     /// The end of the server: loops over many keys break off then.
     pub(crate) ending: Arc<Ending>,
@@ -87,6 +90,9 @@ const FLUSHED_COUNT_MAX: u64 = 10_000;
 /// The most bytes of a batch whose memory is kept for the next one.
 const BATCH_KEPT: usize = 1 << 20;
 
+/// The most memory that is kept to tag the next value, in bytes.
+const TAGGING_KEPT: usize = 1 << 20;
+
 /// Keys that are prefetched together.
 const PREFETCHED_MAX: usize = 16;
 
@@ -101,7 +107,7 @@ struct Spot {
 
 impl Store {
     /// Opens `count` databases, with all of their parts. Waits until everything is recovered.
-    pub(crate) fn open(db: halite::Database, count: usize) -> Result<Self> {
+    pub(crate) fn open(db: halite::Database, count: usize) -> std::result::Result<Self, Error> {
         let opened = Opened::open(&db, count)?;
         let mut parts = Vec::new();
         for number in 0..db.partitions() {
@@ -118,6 +124,7 @@ impl Store {
     pub(crate) fn unopened(db: halite::Database, opened: Arc<OnceLock<Opened>>) -> Self {
         Self {
             batch: db.batch(),
+            tagging: Vec::new(),
             parts: (0..db.partitions()).map(|_| None).collect(),
             db,
             opened,
@@ -231,13 +238,13 @@ impl Store {
 
     /// The value of `key`, unless it has expired.
     #[inline]
-    pub(crate) fn get(&mut self, db: usize, key: &[u8]) -> Result<Option<Bytes>> {
+    pub(crate) fn get(&mut self, db: usize, key: &[u8]) -> Result<Option<Stored>> {
         let spot = self.spot(db, key);
         if self.is_due(spot, key) {
             self.expire(db, spot, key);
             return Ok(None);
         }
-        self.value(spot, key)
+        Ok(self.value(spot, key)?.map(Stored::from))
     }
 
     /// Whether `key` has a value.
@@ -250,13 +257,45 @@ impl Store {
         self.deadline_at(self.spot(db, key), key)
     }
 
-    /// Sets the value of `key`, and its deadline.
+    /// Sets the value of `key` to a string, and its deadline.
     #[inline]
     pub(crate) fn put(
         &mut self,
         db: usize,
         key: &[u8],
-        value: &[u8],
+        string: &[u8],
+        deadline: NewDeadline,
+    ) -> Result<()> {
+        self.put_written(db, key, deadline, |value| value.extend_from_slice(string))
+    }
+
+    /// [`Store::put`] of a string that `write` appends: it is written behind its tag, and not copied there.
+    #[inline]
+    pub(crate) fn put_written(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        deadline: NewDeadline,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
+        let mut stored = std::mem::take(&mut self.tagging);
+        stored.clear();
+        stored.push(STRING_TAG);
+        write(&mut stored);
+        let put = self.put_stored(db, key, &stored, deadline);
+        if stored.capacity() <= TAGGING_KEPT {
+            self.tagging = stored;
+        }
+        put
+    }
+
+    /// Sets the value of `key`, in its stored form, and its deadline.
+    #[inline]
+    pub(crate) fn put_stored(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        stored: &[u8],
         deadline: NewDeadline,
     ) -> Result<()> {
         let spot = self.spot(db, key);
@@ -268,14 +307,14 @@ impl Store {
             NewDeadline::At(at) => Some(at),
         };
         if let Some(overlay) = &mut self.overlay {
-            check_lengths(key, value)?;
-            overlay.put(spot.place, key, value, new)?;
+            check_lengths(key, stored)?;
+            overlay.put(spot.place, key, stored, new)?;
         } else if old == new {
             let values = &self.databases[spot.place].values;
-            values.put_with(key, value, Durability::Deferred)?;
+            values.put_with(key, stored, Durability::Deferred)?;
         } else {
             let database = &self.databases[spot.place];
-            self.batch.put(&database.values, key, value);
+            self.batch.put(&database.values, key, stored);
             database.batch_deadline(&mut self.batch, key, new);
             self.commit_batch(false)?;
             self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
@@ -549,9 +588,14 @@ impl Store {
         self.db.partition_stats(partition)
     }
 
-    /// Bytes of the pool that a key and a value of these lengths take.
-    pub(crate) fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
-        self.db.space_of(key_len, value_len)
+    /// Bytes of the pool that a key of this length and its value take.
+    pub(crate) fn space_of(&self, key_len: usize, value: &Stored) -> u64 {
+        self.db.space_of(key_len, value.bytes().len())
+    }
+
+    /// Bytes of memory that are kept for the next write.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.tagging.capacity()
     }
 
     /// The name of the engine below.
@@ -644,7 +688,7 @@ impl Store {
         }
     }
 
-    /// The value of a key, expired or not.
+    /// The stored value of a key, expired or not.
     #[inline]
     fn value(&self, spot: Spot, key: &[u8]) -> Result<Option<Bytes>> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&spot.place));
@@ -755,11 +799,11 @@ impl Store {
 }
 
 /// Refuses lengths in a transaction that the engine would refuse at its end.
-fn check_lengths(key: &[u8], value: &[u8]) -> Result<()> {
+fn check_lengths(key: &[u8], stored: &[u8]) -> Result<()> {
     if key.len() > KEY_LEN_MAX {
         Err(halite::Error::KeyTooLong { len: key.len() })
-    } else if value.len() > VALUE_LEN_MAX {
-        Err(halite::Error::ValueTooLong { len: value.len() })
+    } else if stored.len() > VALUE_LEN_MAX {
+        Err(halite::Error::ValueTooLong { len: stored.len() })
     } else {
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::order;
 use super::part::Part;
 use crate::ending::Ending;
 use crate::random::Random;
+use crate::{Error, stored};
 
 /// The key spaces of the databases, and their order when they were opened.
 pub(crate) struct Opened {
@@ -22,8 +23,9 @@ impl Opened {
     pub(crate) const ORDER_KEY: &[u8] = order::KEY;
 
     /// Opens `count` databases, and makes those that are not there.
-    pub(crate) fn open(db: &halite::Database, count: usize) -> Result<Self> {
-        let settings = db.key_space(order::SPACE)?;
+    pub(crate) fn open(db: &halite::Database, count: usize) -> std::result::Result<Self, Error> {
+        stored::make_note(db)?;
+        let settings = db.key_space(stored::SPACE)?;
         let order = match settings.get(order::KEY)? {
             Some(record) => order::decode(&record, count)?,
             None => (0..count).collect(),
@@ -33,9 +35,12 @@ impl Opened {
     }
 
     /// Whether all key spaces exist.
-    pub(crate) fn exist(db: &halite::Database, count: usize) -> Result<bool> {
+    pub(crate) fn exist(db: &halite::Database, count: usize) -> std::result::Result<bool, Error> {
+        if !stored::check_note(db)? {
+            return Ok(false);
+        }
         let spaces = db.key_spaces()?;
-        let mut names = (0..count).flat_map(Database::names).chain([order::SPACE.to_owned()]);
+        let mut names = (0..count).flat_map(Database::names);
         Ok(names.all(|name| spaces.iter().any(|space| space.name() == name)))
     }
 

@@ -2,9 +2,6 @@
 
 use super::Result;
 
-/// The key space of the order.
-pub(super) const SPACE: &str = "server";
-
 /// The key that holds the order.
 pub(super) const KEY: &[u8] = b"databases";
 
@@ -22,7 +19,7 @@ pub(super) fn decode(record: &[u8], count: usize) -> Result<Vec<usize>> {
     sorted.sort_unstable();
     if !rest.is_empty() || !sorted.iter().copied().eq(0..sorted.len()) {
         return Err(halite::Error::Damaged {
-            what: "the record `databases` in the key space `server`".to_owned(),
+            what: "the record `databases` in the key space `server:1`".to_owned(),
             why: "it does not name each database once".to_owned(),
         });
     }

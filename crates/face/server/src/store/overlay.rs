@@ -39,6 +39,7 @@ pub(super) struct Change {
 pub(super) enum Value {
     /// The stored value.
     Kept,
+    /// In its stored form.
     Put(Vec<u8>),
     Removed,
 }

@@ -81,7 +81,7 @@ fn seen(store: &mut Store) -> Seen {
         // Now that all expired keys have been looked at, they are gone.
         assert_eq!(store.len(db).unwrap(), keys.len() as u64);
         for key in keys {
-            let value = store.get(db, &key).unwrap().unwrap().to_vec();
+            let value = store.get(db, &key).unwrap().unwrap().into_string().unwrap().to_vec();
             let deadline = store.deadline(db, &key);
             all.push((db, key, value, deadline));
         }

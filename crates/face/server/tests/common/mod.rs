@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use halite::{Builder, Database, Durable, IndexKind, LsmOptions, Partitioning};
+use halite_server::stored::untagged;
 use halite_server::{Config, DebugCommand, Error, Handle, Server};
 
 /// Makes tests of functions: each runs with a server of one thread, of two, and of three; and on the engine `lsm`, with
@@ -106,6 +107,12 @@ pub(crate) fn open(path: impl AsRef<Path>) -> Database {
     builder().open(path).unwrap()
 }
 
+/// The string that the database has at a key of the server's database 0.
+pub(crate) fn stored_string(db: &Database, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
+    let values = db.find_key_space("db0").unwrap().unwrap();
+    values.get(key).unwrap().map(|stored| untagged(&stored).unwrap().to_vec())
+}
+
 /// How long a test waits for a reply before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -145,6 +152,12 @@ impl Running {
         let metrics = server.metrics_addr();
         let thread = Some(std::thread::spawn(move || server.run()));
         Self { addr, handle, metrics, db, thread, _folder: None }
+    }
+
+    /// Keeps the folder of its database as long as the server.
+    pub(crate) fn within(mut self, folder: tempfile::TempDir) -> Self {
+        self._folder = Some(folder);
+        self
     }
 
     pub(crate) fn client(&self) -> Client {

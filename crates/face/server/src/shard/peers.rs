@@ -2,22 +2,23 @@
 //! parts that it borrows and lends.
 //!
 //! If many replies to a client are on their way, its further requests wait with the thread that would execute them, see
-//! `debts`. All requests wait while too many replies to all clients are on their way.
+//! `flow_control`. All requests wait while too many replies to all clients are on their way.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::borrow::Lender;
+use crate::answer::SMALL;
 use crate::call::Call;
 use crate::client::Client;
 use crate::commands::flags;
-use crate::debts::{Debts, SMALL};
 use crate::dispatch;
-use crate::mailbox::Mailbox;
-use crate::message::Message;
-use crate::packet::{Item, Packet, Request};
 use crate::reply::Reply;
 use crate::service::Service;
+use crate::shard::flow_control::FlowControl;
+use crate::shard::lender::Lender;
+use crate::shard::mailbox::Mailbox;
+use crate::shard::message::Message;
+use crate::shard::packet::{Item, Packet, Request};
 
 /// Packets that may be on their way to one thread.
 const PACKETS_MAX: usize = 4;
@@ -54,7 +55,7 @@ struct Lane {
     /// Packets of the other thread that have been executed.
     executed: VecDeque<Box<Packet>>,
     /// The room that its clients have for replies.
-    debts: Debts,
+    flow: FlowControl,
 }
 
 impl Peers {
@@ -126,12 +127,12 @@ impl Peers {
 
     /// A client of another thread has room for replies.
     pub(crate) fn make_room(&mut self, from: usize, client_id: u64, bytes: usize) {
-        self.lanes[from].debts.repay(client_id, bytes);
+        self.lanes[from].flow.make_room(client_id, bytes);
     }
 
     /// Whether requests of other threads wait for parts.
     pub(crate) fn has_inbound(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.inbound.is_empty() || lane.debts.has_ready())
+        self.lanes.iter().any(|lane| !lane.inbound.is_empty() || lane.flow.has_ready())
     }
 
     /// Keeps a packet that has come back, for its next use, but for its spare buffer, which is returned.
@@ -160,9 +161,9 @@ impl Peers {
             service.pause.is_some() && service.pauses(item.command.is(flags::WRITE))
         };
         for lane in &mut self.lanes {
-            if lane.debts.has_ready() {
+            if lane.flow.has_ready() {
                 service.begin_lap();
-                let pieces = lane.debts.resume(|packet| {
+                let pieces = lane.flow.resume(|packet| {
                     let next = packet.next()?;
                     let is_free = next.partitions.is_within(free) && !is_held(service, next);
                     let can = is_free && can_travel(service);
@@ -174,14 +175,14 @@ impl Peers {
                 service.begin_lap();
                 while let Some(item) = packet.next() {
                     let client_id = item.from.client_id;
-                    if lane.debts.must_wait(client_id) {
-                        lane.debts.defer(client_id, packet);
+                    if lane.flow.must_wait(client_id) {
+                        lane.flow.defer(client_id, packet);
                     } else if is_held(service, item) {
-                        lane.debts.defer(client_id, packet);
-                        lane.debts.wake(client_id);
+                        lane.flow.defer(client_id, packet);
+                        lane.flow.wake(client_id);
                     } else if item.partitions.is_within(free) && can_travel(service) {
                         let len = execute_next(service, guest, packet);
-                        lane.debts.lend(client_id, len);
+                        lane.flow.note_sent(client_id, len);
                     } else {
                         break;
                     }

@@ -10,35 +10,34 @@
 
 use std::collections::HashMap;
 
-use crate::packet::Packet;
+use crate::answer::SMALL;
+use crate::shard::packet::Packet;
 
-/// The longest reply that needs no credit, and is not counted while it travels, in bytes.
-pub(crate) const SMALL: usize = 1 << 10;
 /// Bytes of other replies that may be on their way to a client.
 pub(crate) const CREDIT: usize = 1 << 20;
 
 /// The clients of another thread that have got more than small replies.
 #[derive(Default)]
-pub(crate) struct Debts {
-    by_client: HashMap<u64, Debt>,
+pub(crate) struct FlowControl {
+    by_client: HashMap<u64, Flow>,
     /// Clients whose requests may go on.
     ready: Vec<u64>,
 }
 
 /// The unacknowledged replies of a client, and its requests that wait.
 #[derive(Default)]
-pub(crate) struct Debt {
+pub(crate) struct Flow {
     /// Bytes of replies for which the client's thread has not reported room.
     bytes: usize,
     /// The requests that wait, in their order.
     pub(crate) waiting: Packet,
 }
 
-impl Debts {
+impl FlowControl {
     /// Whether the next request of a client has to wait.
     #[inline]
     pub(crate) fn must_wait(&self, client_id: u64) -> bool {
-        !self.by_client.is_empty() && self.by_client.get(&client_id).is_some_and(Debt::must_wait)
+        !self.by_client.is_empty() && self.by_client.get(&client_id).is_some_and(Flow::must_wait)
     }
 
     /// Lets a client's request wait: the next one of `packet`.
@@ -48,19 +47,19 @@ impl Debts {
 
     /// Notes that a reply goes to a client.
     #[inline]
-    pub(crate) fn lend(&mut self, client_id: u64, len: usize) {
+    pub(crate) fn note_sent(&mut self, client_id: u64, len: usize) {
         if len > SMALL {
             self.by_client.entry(client_id).or_default().bytes += len;
         }
     }
 
     /// A client has room for so many bytes more.
-    pub(crate) fn repay(&mut self, client_id: u64, bytes: usize) {
-        let Some(debt) = self.by_client.get_mut(&client_id) else { return };
-        debt.bytes -= bytes;
-        if debt.bytes < CREDIT && !debt.waiting.is_empty() {
+    pub(crate) fn make_room(&mut self, client_id: u64, bytes: usize) {
+        let Some(flow) = self.by_client.get_mut(&client_id) else { return };
+        flow.bytes -= bytes;
+        if flow.bytes < CREDIT && !flow.waiting.is_empty() {
             self.wake(client_id);
-        } else if debt.bytes == 0 {
+        } else if flow.bytes == 0 {
             self.by_client.remove(&client_id);
         }
     }
@@ -85,16 +84,16 @@ impl Debts {
     ) -> Vec<Packet> {
         let mut executed = Vec::new();
         for client_id in std::mem::take(&mut self.ready) {
-            let Some(debt) = self.by_client.get_mut(&client_id) else { continue };
-            while debt.bytes < CREDIT && debt.waiting.next().is_some() {
-                let Some(len) = execute(&mut debt.waiting) else {
+            let Some(flow) = self.by_client.get_mut(&client_id) else { continue };
+            while flow.bytes < CREDIT && flow.waiting.next().is_some() {
+                let Some(len) = execute(&mut flow.waiting) else {
                     self.ready.push(client_id);
                     break;
                 };
-                debt.bytes += if len > SMALL { len } else { 0 };
+                flow.bytes += if len > SMALL { len } else { 0 };
             }
-            executed.extend(debt.waiting.split_done());
-            if debt.waiting.is_empty() && debt.bytes == 0 {
+            executed.extend(flow.waiting.split_done());
+            if flow.waiting.is_empty() && flow.bytes == 0 {
                 self.by_client.remove(&client_id);
             }
         }
@@ -102,7 +101,7 @@ impl Debts {
     }
 }
 
-impl Debt {
+impl Flow {
     fn must_wait(&self) -> bool {
         self.bytes >= CREDIT || !self.waiting.is_empty()
     }
@@ -111,12 +110,12 @@ impl Debt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::Answer;
+    use crate::answer::Answer;
     use crate::commands::find;
-    use crate::packet::{Asker, Request};
     use crate::partition_set::PartitionSet;
     use crate::reply::Protocol;
     use crate::resp::Args;
+    use crate::shard::packet::{Asker, Request};
 
     /// A packet of so many requests of each of two clients, in turns.
     fn packet(count: u64) -> Packet {
@@ -159,25 +158,25 @@ mod tests {
     #[test]
     fn a_client_gets_no_more_than_its_credit_and_others_go_on() {
         const LEN: usize = CREDIT / 4 + 1;
-        let mut debts = Debts::default();
+        let mut flow = FlowControl::default();
         let mut packet = packet(20);
         while let Some(item) = packet.next() {
             let client_id = item.from.client_id;
-            if debts.must_wait(client_id) {
-                debts.defer(client_id, &mut packet);
+            if flow.must_wait(client_id) {
+                flow.defer(client_id, &mut packet);
             } else {
                 let len = answer(&mut packet, if client_id == 1 { LEN } else { SMALL });
-                debts.lend(client_id, len);
+                flow.note_sent(client_id, len);
             }
         }
         assert_eq!(got(&mut packet, 1), (vec![0, 1, 2, 3], 4 * LEN));
-        assert!(debts.must_wait(1) && !debts.must_wait(2) && !debts.has_ready());
+        assert!(flow.must_wait(1) && !flow.must_wait(2) && !flow.has_ready());
         // Room for one; then for all, as it is used; parts that are away make it wait.
         let mut next = 4;
-        while debts.must_wait(1) {
-            debts.repay(1, LEN);
-            assert!(debts.has_ready() && debts.resume(|_| None).is_empty());
-            let mut pieces = debts.resume(|packet| Some(answer(packet, LEN)));
+        while flow.must_wait(1) {
+            flow.make_room(1, LEN);
+            assert!(flow.has_ready() && flow.resume(|_| None).is_empty());
+            let mut pieces = flow.resume(|packet| Some(answer(packet, LEN)));
             let (tickets, bytes) = got(&mut pieces[0], 1);
             assert_eq!((tickets, bytes), (vec![next], LEN));
             next += 1;
@@ -186,7 +185,7 @@ mod tests {
             }
         }
         assert_eq!(next, 20);
-        debts.repay(1, 4 * LEN);
-        assert!(debts.by_client.is_empty(), "who owes nothing is forgotten");
+        flow.make_room(1, 4 * LEN);
+        assert!(flow.by_client.is_empty(), "a client that has room again is forgotten");
     }
 }

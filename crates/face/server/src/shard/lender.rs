@@ -1,10 +1,10 @@
 //! Borrowing the parts of other threads, for cross-shard operations.
 //!
-//! A command on keys of several threads is a cross-shard operation ([`Errand`]): its thread borrows the parts, executes
-//! the command as if it were alone, and returns the parts when all writes are durable. Parts are requested thread by
-//! thread in ascending order, the own ones included, and a [`Lender`] serves requests in the order in which they came.
-//! So of all operations that wait, the one that waits for the highest thread waits only for operations that hold all
-//! their parts: there is no deadlock.
+//! A command on keys of several threads is a cross-shard operation ([`Operation`]): its thread borrows the parts,
+//! executes the command as if it were alone, and returns the parts when all writes are durable. Parts are requested
+//! thread by thread in ascending order, the own ones included, and a [`Lender`] serves requests in the order in which
+//! they came. So of all operations that wait, the one that waits for the highest thread waits only for operations that
+//! hold all their parts: there is no deadlock.
 //!
 //! A command whose parts are within those of an operation of its thread that is under way joins that operation. And
 //! borrowed parts stay until the end of the turn, for any other command that needs them: so under load many commands
@@ -14,11 +14,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::mailbox::Mailbox;
-use crate::message::Message;
 use crate::partition_set::PartitionSet;
 use crate::report::{Details, Report};
 use crate::service::Service;
+use crate::shard::mailbox::Mailbox;
+use crate::shard::message::Message;
 use crate::store::{Part, Store};
 
 /// The parts and reports that a command needs and that this thread does not have.
@@ -32,7 +32,7 @@ pub(crate) struct Needs {
 }
 
 /// A cross-shard operation: commands that wait for parts, or one command that waits for reports too.
-struct Errand {
+struct Operation {
     /// The places of the connections.
     places: Vec<usize>,
     needs: Needs,
@@ -47,9 +47,9 @@ struct Errand {
 }
 
 /// A thread's request for this thread's parts, or for a report on it.
-struct Wish {
+struct PartsRequest {
     thread: usize,
-    errand: u64,
+    operation: u64,
     parts: PartitionSet,
     /// The details of the report, if a report is requested instead of the parts.
     report: Option<Details>,
@@ -63,11 +63,11 @@ pub(crate) struct Lender {
     own: PartitionSet,
     /// Own parts that are here and that no operation holds.
     free: PartitionSet,
-    wishes: VecDeque<Wish>,
-    errands: HashMap<u64, Errand>,
-    next_errand: u64,
+    requests: VecDeque<PartsRequest>,
+    operations: HashMap<u64, Operation>,
+    next_operation: u64,
     /// The last operation for parts alone, which other commands may join.
-    last_errand: Option<u64>,
+    last_operation: Option<u64>,
     /// Connections whose operation has all that it needs.
     pub(crate) completed: Vec<usize>,
     /// Borrowed parts that go back at the end of the turn.
@@ -83,10 +83,10 @@ impl Lender {
             homes,
             own,
             free: own,
-            wishes: VecDeque::new(),
-            errands: HashMap::new(),
-            next_errand: 0,
-            last_errand: None,
+            requests: VecDeque::new(),
+            operations: HashMap::new(),
+            next_operation: 0,
+            last_operation: None,
             completed: Vec::new(),
             returning: PartitionSet::EMPTY,
             freed: false,
@@ -140,23 +140,23 @@ impl Lender {
     /// Begins an operation for the connection at `place`, or lets it join one that is under way, and returns the
     /// operation's number.
     pub(crate) fn begin(&mut self, mailbox: &mut Mailbox, place: usize, needs: Needs) -> u64 {
-        if let Some(number) = self.last_errand.filter(|_| !needs.reports)
-            && let Some(errand) = self.errands.get_mut(&number)
-            && !errand.complete
-            && needs.parts.is_within(errand.needs.parts)
+        if let Some(number) = self.last_operation.filter(|_| !needs.reports)
+            && let Some(operation) = self.operations.get_mut(&number)
+            && !operation.complete
+            && needs.parts.is_within(operation.needs.parts)
         {
-            errand.places.push(place);
+            operation.places.push(place);
             return number;
         }
-        let number = self.next_errand;
-        self.next_errand += 1;
+        let number = self.next_operation;
+        self.next_operation += 1;
         if !needs.reports {
-            self.last_errand = Some(number);
+            self.last_operation = Some(number);
         }
         let missing = if needs.reports { mailbox.threads() - 1 } else { 0 };
-        self.errands.insert(
+        self.operations.insert(
             number,
-            Errand {
+            Operation {
                 places: vec![place],
                 needs,
                 next: 0,
@@ -168,7 +168,7 @@ impl Lender {
         );
         if needs.reports {
             mailbox.others().for_each(|to| {
-                mailbox.send(to, Message::Inquire { errand: number, details: needs.details })
+                mailbox.send(to, Message::Inquire { operation: number, details: needs.details })
             });
         }
         self.advance(mailbox, number);
@@ -179,80 +179,90 @@ impl Lender {
     fn advance(&mut self, mailbox: &mut Mailbox, number: u64) {
         let me = mailbox.me();
         loop {
-            let Some(errand) = self.errands.get(&number) else { return };
+            let Some(operation) = self.operations.get(&number) else { return };
             // Reports first: no part is held while a report is waited for.
-            if errand.missing > 0 {
+            if operation.missing > 0 {
                 return;
             }
-            let (next, needed) = (errand.next, errand.needs.parts);
+            let (next, needed) = (operation.next, operation.needs.parts);
             let of_thread = |thread| needed.and(self.of_thread(thread));
             let found = (next..mailbox.threads()).find(|&thread| !of_thread(thread).is_empty());
             let parts = found.map_or(PartitionSet::EMPTY, of_thread);
-            let can_take = self.wishes.is_empty() && parts.is_within(self.free);
-            let Some(errand) = self.errands.get_mut(&number) else { return };
+            let can_take = self.requests.is_empty() && parts.is_within(self.free);
+            let Some(operation) = self.operations.get_mut(&number) else { return };
             match found {
                 None => {
-                    errand.complete = true;
-                    self.completed.extend(&errand.places);
-                    if errand.places.is_empty() {
+                    operation.complete = true;
+                    self.completed.extend(&operation.places);
+                    if operation.places.is_empty() {
                         self.release(number);
                     }
                     return;
                 }
-                Some(thread) => errand.next = thread + 1,
+                Some(thread) => operation.next = thread + 1,
             }
             if found != Some(me) {
                 let to = found.unwrap_or(me);
-                mailbox.send(to, Message::Ask { errand: number, parts });
+                mailbox.send(to, Message::Ask { operation: number, parts });
                 return;
             }
             if !can_take {
-                self.wishes.push_back(Wish { thread: me, errand: number, parts, report: None });
+                self.requests.push_back(PartsRequest {
+                    thread: me,
+                    operation: number,
+                    parts,
+                    report: None,
+                });
                 return;
             }
-            errand.held = errand.held.or(parts);
+            operation.held = operation.held.or(parts);
             self.free = self.free.without(parts);
         }
     }
 
     /// Whether an operation has all that it needs.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
-        self.errands.get(&number).is_some_and(|errand| errand.complete)
+        self.operations.get(&number).is_some_and(|operation| operation.complete)
     }
 
     /// The reports that an operation has received.
     pub(crate) fn take_reports(&mut self, number: u64) -> Vec<Report> {
-        self.errands
+        self.operations
             .get_mut(&number)
-            .map_or(Vec::new(), |errand| std::mem::take(&mut errand.reports))
+            .map_or(Vec::new(), |operation| std::mem::take(&mut operation.reports))
     }
 
     /// Ends an operation for the connection at `place`. After its last connection, borrowed parts go back at the end of
     /// the turn.
     pub(crate) fn finish(&mut self, number: u64, place: usize) {
-        let Some(errand) = self.errands.get_mut(&number) else { return };
-        errand.places.retain(|&other| other != place);
-        if errand.places.is_empty() && errand.complete {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.places.retain(|&other| other != place);
+        if operation.places.is_empty() && operation.complete {
             self.release(number);
         }
     }
 
     fn release(&mut self, number: u64) {
-        let Some(errand) = self.errands.remove(&number) else { return };
-        self.free = self.free.or(errand.held.and(self.own));
+        let Some(operation) = self.operations.remove(&number) else { return };
+        self.free = self.free.or(operation.held.and(self.own));
         self.freed = true;
-        self.returning = self.returning.or(errand.held.without(self.own));
+        self.returning = self.returning.or(operation.held.without(self.own));
     }
 
     /// Another thread requests parts.
-    pub(crate) fn ask(&mut self, thread: usize, errand: u64, parts: PartitionSet) {
-        self.wishes.push_back(Wish { thread, errand, parts, report: None });
+    pub(crate) fn ask(&mut self, thread: usize, operation: u64, parts: PartitionSet) {
+        self.requests.push_back(PartsRequest { thread, operation, parts, report: None });
     }
 
     /// Another thread requests a report.
-    pub(crate) fn inquire(&mut self, thread: usize, errand: u64, details: Details) {
+    pub(crate) fn inquire(&mut self, thread: usize, operation: u64, details: Details) {
         // With its parts: the report is about them too.
-        self.wishes.push_back(Wish { thread, errand, parts: self.own, report: Some(details) });
+        self.requests.push_back(PartsRequest {
+            thread,
+            operation,
+            parts: self.own,
+            report: Some(details),
+        });
     }
 
     /// Parts have come for an operation.
@@ -263,8 +273,8 @@ impl Lender {
         number: u64,
         parts: Vec<Part>,
     ) {
-        if let Some(errand) = self.errands.get_mut(&number) {
-            parts.iter().for_each(|part| errand.held.insert(part.number()));
+        if let Some(operation) = self.operations.get_mut(&number) {
+            parts.iter().for_each(|part| operation.held.insert(part.number()));
         }
         store.bring(parts);
         self.advance(mailbox, number);
@@ -272,9 +282,9 @@ impl Lender {
 
     /// A report has come for an operation.
     pub(crate) fn told(&mut self, mailbox: &mut Mailbox, number: u64, report: Report) {
-        if let Some(errand) = self.errands.get_mut(&number) {
-            errand.missing -= 1;
-            errand.reports.push(report);
+        if let Some(operation) = self.operations.get_mut(&number) {
+            operation.missing -= 1;
+            operation.reports.push(report);
         }
         self.advance(mailbox, number);
     }
@@ -301,28 +311,31 @@ impl Lender {
 
     /// Whether parts are here that another thread owns or requests, and that the last turn did not send.
     pub(crate) fn must_give(&self) -> bool {
-        let wish = self.wishes.front();
-        !self.returning.is_empty() || wish.is_some_and(|wish| wish.parts.is_within(self.free))
+        let request = self.requests.front();
+        !self.returning.is_empty()
+            || request.is_some_and(|request| request.parts.is_within(self.free))
     }
 
     /// Serves requests of other threads in their order, as long as the requested parts are here.
     pub(crate) fn lend(&mut self, mailbox: &mut Mailbox, service: &mut Service) {
-        while let Some(wish) = self.wishes.pop_front_if(|wish| wish.parts.is_within(self.free)) {
-            let Wish { thread, errand, parts, report } = wish;
+        while let Some(request) =
+            self.requests.pop_front_if(|request| request.parts.is_within(self.free))
+        {
+            let PartsRequest { thread, operation, parts, report } = request;
             if let Some(details) = report {
-                let report = Box::new(Report::of(service, self.own, details));
-                mailbox.send(thread, Message::Tell { errand, report });
+                let report = Box::new(service.own_report(self.own, details));
+                mailbox.send(thread, Message::Tell { operation, report });
                 continue;
             }
             self.free = self.free.without(parts);
             if thread == mailbox.me() {
-                if let Some(errand) = self.errands.get_mut(&errand) {
-                    errand.held = errand.held.or(parts);
+                if let Some(operation) = self.operations.get_mut(&operation) {
+                    operation.held = operation.held.or(parts);
                 }
-                self.advance(mailbox, errand);
+                self.advance(mailbox, operation);
             } else {
                 service.counters.parts_lent += parts.len() as u64;
-                mailbox.send(thread, Message::Lend { errand, parts: service.store.take(parts) });
+                mailbox.send(thread, Message::Lend { operation, parts: service.store.take(parts) });
             }
         }
     }
@@ -338,8 +351,8 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::loading::Loading;
-    use crate::mailbox::Bell;
     use crate::settings::Settings;
+    use crate::shard::bell::Bell;
     use crate::shared::Shared;
 
     /// A thread without sockets.
@@ -348,7 +361,7 @@ mod tests {
         lender: Lender,
         service: Service,
         /// The cross-shard operations under way, with the connection and the parts of each.
-        errands: Vec<(u64, usize, PartitionSet)>,
+        operations: Vec<(u64, usize, PartitionSet)>,
     }
 
     impl Thread {
@@ -358,16 +371,18 @@ mod tests {
             for from in mailbox.others() {
                 while let Some(message) = mailbox.receive(from) {
                     match message {
-                        Message::Ask { errand, parts } => lender.ask(from, errand, parts),
-                        Message::Lend { errand, parts } => {
-                            lender.lent(mailbox, &mut service.store, errand, parts);
+                        Message::Ask { operation, parts } => lender.ask(from, operation, parts),
+                        Message::Lend { operation, parts } => {
+                            lender.lent(mailbox, &mut service.store, operation, parts);
                         }
                         Message::Return(parts) => lender.returned(&mut service.store, parts),
-                        Message::Inquire { errand, details } => {
-                            lender.inquire(from, errand, details);
+                        Message::Inquire { operation, details } => {
+                            lender.inquire(from, operation, details);
                         }
-                        Message::Tell { errand, report } => lender.told(mailbox, errand, *report),
-                        _ => unreachable!("nobody sends anything else"),
+                        Message::Tell { operation, report } => {
+                            lender.told(mailbox, operation, *report)
+                        }
+                        _ => unreachable!("no thread sends anything else"),
                     }
                 }
             }
@@ -376,12 +391,12 @@ mod tests {
         /// Executes the complete operations, and ends the turn.
         fn turn(&mut self) {
             self.receive();
-            let Self { mailbox, lender, service, errands } = self;
-            errands.retain(|(number, place, parts)| {
+            let Self { mailbox, lender, service, operations } = self;
+            operations.retain(|(number, place, parts)| {
                 if !lender.is_complete(*number) {
                     return true;
                 }
-                assert!(parts.is_within(service.store.here()), "an errand has what it needs");
+                assert!(parts.is_within(service.store.here()), "an operation has what it needs");
                 lender.finish(*number, *place);
                 false
             });
@@ -414,7 +429,7 @@ mod tests {
             let mut store = all.sibling();
             store.bring(all.take(own));
             let service = Service::new(store, Arc::clone(&shared), me, "");
-            Thread { mailbox, lender, service, errands: Vec::new() }
+            Thread { mailbox, lender, service, operations: Vec::new() }
         });
         (threads.collect(), folder)
     }
@@ -442,7 +457,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
         #[test]
-        fn every_errand_gets_what_it_needs_in_any_order_of_turns(
+        fn every_operation_gets_what_it_needs_in_any_order_of_turns(
             (count, partitions) in (2..5usize, 4..7usize),
             steps in prop::collection::vec((any::<prop::sample::Index>(), 0..64u32, 0..8u8), 1..300),
         ) {
@@ -458,7 +473,7 @@ mod tests {
                         match parts {
                             // The connection goes at once.
                             60.. => thread.lender.finish(number, place),
-                            _ => thread.errands.push((number, place, needs.parts)),
+                            _ => thread.operations.push((number, place, needs.parts)),
                         }
                     }
                     _ => thread.turn(),
@@ -467,13 +482,13 @@ mod tests {
             for _ in 0..10_000 {
                 threads.iter_mut().for_each(Thread::turn);
                 let is_done = |thread: &Thread| {
-                    thread.lender.errands.is_empty() && thread.lender.free == thread.lender.own
+                    thread.lender.operations.is_empty() && thread.lender.free == thread.lender.own
                 };
                 if threads.iter().all(is_done) {
                     return Ok(());
                 }
             }
-            prop_assert!(false, "some errand waits for ever");
+            prop_assert!(false, "some operation waits for ever");
         }
     }
 }

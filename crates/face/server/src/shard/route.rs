@@ -6,18 +6,19 @@
 //! borrows the parts, and is executed here. A request that needs a partition that is still being recovered waits before
 //! any of that.
 
-use crate::answers::{Answer, Answers};
-use crate::borrow::Needs;
+use crate::answer::Answer;
+use crate::answers::Answers;
 use crate::client::{Client, Replies};
 use crate::commands::{Command, Group, flags};
 use crate::dispatch::{Dispatched, awaits, check_admission, dispatch, find, is_paused};
 use crate::failure::Outcome;
-use crate::packet::{Asker, LARGE, Request};
 use crate::partition_set::PartitionSet;
-use crate::peers::Peers;
 use crate::resp::Args;
 use crate::service::Service;
-use crate::store::Store;
+use crate::shard::command_partitions::partitions_of;
+use crate::shard::lender::Needs;
+use crate::shard::packet::{Asker, LARGE, Request};
+use crate::shard::peers::Peers;
 
 /// A connection's state for requests that are not executed at once.
 pub(crate) struct Lane<'a> {
@@ -30,7 +31,7 @@ pub(crate) struct Lane<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     pub(crate) answers: &'a mut Answers,
     /// The cross-shard operation that the request at the front has begun.
-    pub(crate) errand: &'a mut Option<u64>,
+    pub(crate) operation: &'a mut Option<u64>,
 }
 
 /// Executes a request of `client`, or sends it to another thread, or returns why it waits.
@@ -45,8 +46,8 @@ pub(crate) fn route(
         return Dispatched::Done;
     }
     let found = find(args);
-    if let Some(number) = *lane.errand {
-        return run_errand(service, peers, client, args, lane, number);
+    if let Some(number) = *lane.operation {
+        return run_operation(service, peers, client, args, lane, number);
     }
     if lane.answers.is_full() {
         return Dispatched::Unanswered;
@@ -93,15 +94,15 @@ pub(crate) fn route(
         _ if !lane.answers.is_empty() => Dispatched::Unanswered,
         _ => {
             let number = peers.lender.begin(&mut peers.mailbox, lane.place, needs);
-            *lane.errand = Some(number);
-            service.counters.errands += 1;
-            run_errand(service, peers, client, args, lane, number)
+            *lane.operation = Some(number);
+            service.counters.cross_shard_operations += 1;
+            run_operation(service, peers, client, args, lane, number)
         }
     }
 }
 
 /// Executes a request whose cross-shard operation has all that it needs.
-fn run_errand(
+fn run_operation(
     service: &mut Service,
     peers: &mut Peers,
     client: &mut Client,
@@ -116,7 +117,7 @@ fn run_errand(
     let dispatched = dispatch(service, client, find(args), args, lane.out);
     service.reports.clear();
     peers.lender.finish(number, lane.place);
-    *lane.errand = None;
+    *lane.operation = None;
     dispatched
 }
 
@@ -203,27 +204,6 @@ fn add_needs(
     }
 }
 
-/// The partitions whose keys a command looks at or changes.
-pub(crate) fn partitions_of(
-    store: &Store,
-    command: &'static Command,
-    args: Args<'_>,
-) -> PartitionSet {
-    if command.is(flags::ALL_KEYS) {
-        return PartitionSet::first(store.partitions());
-    }
-    let mut parts = PartitionSet::EMPTY;
-    if command.is(flags::SCANS) {
-        parts.insert(scanned(store, args));
-    }
-    for index in command.key_indexes(args.len()) {
-        if let Some(key) = args.get(index) {
-            parts.insert(store.partition_of(key));
-        }
-    }
-    parts
-}
-
 /// Whether the partitions are served that a request needs; if not, they are wanted.
 #[cold]
 fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: PartitionSet) -> bool {
@@ -238,10 +218,4 @@ fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: Par
         service.store.want(first);
     }
     missing.is_empty()
-}
-
-/// The partition in which a scan goes on; a malformed cursor is refused on any thread.
-fn scanned(store: &Store, args: Args<'_>) -> usize {
-    let cursor = args.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
-    (cursor.unwrap_or(0) % store.partitions() as u64) as usize
 }

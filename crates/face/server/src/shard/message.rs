@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use mio::net::TcpStream;
 
-use crate::packet::Packet;
 use crate::partition_set::PartitionSet;
 use crate::report::{Details, Report};
+use crate::shard::packet::Packet;
 use crate::store::{Part, Watch};
 
 /// A message. Its ring identifies the sender.
@@ -18,15 +18,15 @@ pub(crate) enum Message {
     /// A client of the sender has room for this many bytes of replies more.
     Room { client_id: u64, bytes: usize },
     /// The sender requests parts, for its cross-shard operation of this number.
-    Ask { errand: u64, parts: PartitionSet },
+    Ask { operation: u64, parts: PartitionSet },
     /// The receiver has borrowed these parts.
-    Lend { errand: u64, parts: Vec<Part> },
+    Lend { operation: u64, parts: Vec<Part> },
     /// The receiver has its parts back.
     Return(Vec<Part>),
     /// The sender requests a report on the receiver, for its cross-shard operation of this number.
-    Inquire { errand: u64, details: Details },
+    Inquire { operation: u64, details: Details },
     /// The report on the sender.
-    Tell { errand: u64, report: Box<Report> },
+    Tell { operation: u64, report: Box<Report> },
     /// The receiver disconnects these of its clients.
     Kill(Vec<u64>),
     /// Watches of the receiver's keys that have ended.

@@ -4,40 +4,18 @@
 //! stay in order and no two threads write one word. Messages that do not fit wait with their sender, which meanwhile
 //! sends no further requests to that thread.
 //!
-//! A thread that is about to sleep announces it, and checks its rings once more; a sender wakes only a thread that has
-//! announced its sleep. Both sides have a sequentially consistent fence between their write and their read, so at least
-//! one of them sees the other's write.
+//! A thread sleeps only when its rings are empty, and a message wakes it ([`Bell`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use mio::Waker;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 
-use crate::message::Message;
+use crate::shard::bell::Bell;
+use crate::shard::message::Message;
 
 /// Messages that a ring holds.
 const RING_LEN: usize = 256;
-
-/// How a thread is woken.
-#[derive(Debug)]
-pub(crate) struct Bell {
-    waker: Waker,
-    asleep: AtomicBool,
-}
-
-impl Bell {
-    pub(crate) fn new(waker: Waker) -> Self {
-        Self { waker, asleep: AtomicBool::new(false) }
-    }
-
-    /// Wakes the thread, whether it sleeps or not.
-    pub(crate) fn ring(&self) {
-        // Should the wake-up fail, the thread looks at its rings at its next tick.
-        let _ = self.waker.wake();
-    }
-}
 
 /// One thread's ends of the rings.
 pub(crate) struct Mailbox {
@@ -134,32 +112,27 @@ impl Mailbox {
             self.made_room |= waited && rings.waiting.is_empty();
             if rings.must_ring {
                 rings.must_ring = false;
-                fence(Ordering::SeqCst);
-                if bell.asleep.load(Ordering::Relaxed) && bell.asleep.swap(false, Ordering::Relaxed)
-                {
-                    bell.ring();
-                }
+                bell.ring_if_asleep();
             }
         }
     }
 
     /// Announces that the thread is about to sleep. Returns whether it may, because no message is there for it.
     pub(crate) fn fall_asleep(&self) -> bool {
-        let asleep = &self.bells[self.me].asleep;
-        asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        let bell = &self.bells[self.me];
+        bell.announce_sleep();
         let idle = self.boxes.iter().flatten().all(|rings| {
             rings.into.is_empty() && (rings.waiting.is_empty() || rings.out.is_full())
         });
         if !idle {
-            asleep.store(false, Ordering::Relaxed);
+            bell.wake_up();
         }
         idle
     }
 
     /// Says that the thread is awake.
     pub(crate) fn wake_up(&self) {
-        self.bells[self.me].asleep.store(false, Ordering::Relaxed);
+        self.bells[self.me].wake_up();
     }
 }
 
@@ -179,7 +152,7 @@ impl Rings {
 
 #[cfg(test)]
 mod tests {
-    use mio::{Poll, Token};
+    use mio::{Poll, Token, Waker};
 
     use super::*;
     use crate::partition_set::PartitionSet;
@@ -192,12 +165,12 @@ mod tests {
         let mut boxes = Mailbox::all(&bells.into());
         let (mut b, mut a) = (boxes.pop().unwrap(), boxes.pop().unwrap());
         let mut expected = 0;
-        for errand in 0..3 * RING_LEN as u64 {
-            a.send(1, Message::Ask { errand, parts: PartitionSet::EMPTY });
+        for operation in 0..3 * RING_LEN as u64 {
+            a.send(1, Message::Ask { operation, parts: PartitionSet::EMPTY });
         }
         assert!(a.is_full(1) && !b.fall_asleep());
         while let Some(message) = b.receive(0) {
-            assert!(matches!(message, Message::Ask { errand, .. } if errand == expected));
+            assert!(matches!(message, Message::Ask { operation, .. } if operation == expected));
             expected += 1;
             a.flush();
         }
@@ -212,8 +185,8 @@ mod tests {
             .collect();
         let mut boxes = Mailbox::all(&bells.into());
         let (mut b, mut a) = (boxes.pop().unwrap(), boxes.pop().unwrap());
-        let ask = |errand| Message::Ask { errand, parts: PartitionSet::EMPTY };
-        (0..=RING_LEN as u64).for_each(|errand| a.send(1, ask(errand)));
+        let ask = |operation| Message::Ask { operation, parts: PartitionSet::EMPTY };
+        (0..=RING_LEN as u64).for_each(|operation| a.send(1, ask(operation)));
         assert!(a.is_full(1) && !a.made_room);
         while b.receive(0).is_some() {}
         a.send(1, ask(0));

@@ -11,9 +11,8 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use crate::answers::Answer;
+use crate::answer::{Answer, SMALL};
 use crate::commands::Command;
-use crate::debts::SMALL;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::reply::Protocol;

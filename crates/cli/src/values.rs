@@ -1,0 +1,60 @@
+//! Values as the data commands print and take them: those of a server's key spaces without their tags.
+//!
+//! A database says by a note whether the values in its key spaces `db<N>` have tags (`halite_server::stored`). One that a
+//! program made by itself may have such key spaces without: they are read as they are, and not written to.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use halite::Database;
+use halite_server::stored::{is_of_values, is_tagged, make_note, tagged, untagged};
+
+use crate::folder::in_database;
+use crate::{Error, Result, escape};
+
+/// How the values of a database are read.
+pub(crate) struct Values {
+    path: PathBuf,
+    have_tags: bool,
+}
+
+impl Values {
+    pub(crate) fn of(db: &Database) -> Result<Self> {
+        let have_tags = is_tagged(db).map_err(|error| in_form(db.path(), error))?;
+        Ok(Self { path: db.path().to_owned(), have_tags })
+    }
+
+    /// The value of a key, of its stored form in the key space called `space`.
+    pub(crate) fn plain<'a>(&self, space: &str, key: &[u8], stored: &'a [u8]) -> Result<&'a [u8]> {
+        if !self.have_tags || !is_of_values(space) {
+            return Ok(stored);
+        }
+        untagged(stored).map_err(|source| Error::Value {
+            path: self.path.clone(),
+            space: space.to_owned(),
+            key: escape::to_text(key),
+            source,
+        })
+    }
+}
+
+/// Lets a database say that its values have tags, before a key space called `space` is made or written to.
+pub(crate) fn prepare(db: &Database, space: &str) -> Result<()> {
+    if !is_of_values(space) {
+        return Ok(());
+    }
+    make_note(db).map_err(|error| in_form(db.path(), error))
+}
+
+/// The stored form of a value in the key space called `space`.
+pub(crate) fn stored<'a>(space: &str, value: &'a [u8]) -> Cow<'a, [u8]> {
+    if is_of_values(space) { Cow::Owned(tagged(value)) } else { Cow::Borrowed(value) }
+}
+
+/// An error of the form of the values in `path`.
+fn in_form(path: &Path, error: halite_server::Error) -> Error {
+    match error {
+        halite_server::Error::Database(source) => in_database(path, source),
+        source => Error::Form { path: path.to_owned(), source },
+    }
+}

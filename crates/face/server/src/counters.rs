@@ -1,0 +1,54 @@
+//! What a thread has done, in numbers: for INFO and the metrics, which add up those of all threads.
+
+/// Counters since the start, or since CONFIG RESETSTAT.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) connections: u64,
+    pub(crate) connections_rejected: u64,
+    pub(crate) commands: u64,
+    pub(crate) errors: u64,
+    pub(crate) input_bytes: u64,
+    pub(crate) output_bytes: u64,
+    pub(crate) key_hits: u64,
+    pub(crate) key_misses: u64,
+    pub(crate) syncs: u64,
+    pub(crate) query_limit_disconnections: u64,
+    pub(crate) output_limit_disconnections: u64,
+    /// Clients that were disconnected because all together took too much memory.
+    pub(crate) evicted_clients: u64,
+    /// Expired keys that do not count any more.
+    pub(crate) expired_before: u64,
+    /// Requests that other threads executed for clients of this one.
+    pub(crate) requests_forwarded: u64,
+    /// Commands that borrowed parts of other threads, or asked them for reports.
+    pub(crate) cross_shard_operations: u64,
+    /// Parts that were lent to other threads.
+    pub(crate) parts_lent: u64,
+    /// Messages that were sent to other threads.
+    pub(crate) messages_sent: u64,
+    /// Keys that FLUSHDB ASYNC and FLUSHALL ASYNC removed.
+    pub(crate) keys_flushed_async: u64,
+}
+
+impl Counters {
+    /// Adds those of another thread.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.connections_rejected += other.connections_rejected;
+        self.commands += other.commands;
+        self.errors += other.errors;
+        self.input_bytes += other.input_bytes;
+        self.output_bytes += other.output_bytes;
+        self.key_hits += other.key_hits;
+        self.key_misses += other.key_misses;
+        self.syncs += other.syncs;
+        self.query_limit_disconnections += other.query_limit_disconnections;
+        self.output_limit_disconnections += other.output_limit_disconnections;
+        self.evicted_clients += other.evicted_clients;
+        self.requests_forwarded += other.requests_forwarded;
+        self.cross_shard_operations += other.cross_shard_operations;
+        self.parts_lent += other.parts_lent;
+        self.messages_sent += other.messages_sent;
+        self.keys_flushed_async += other.keys_flushed_async;
+    }
+}

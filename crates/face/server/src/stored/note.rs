@@ -1,0 +1,105 @@
+//! The note that the values in a database's key spaces `db<N>` have tags.
+//!
+//! The note is the name of a key space, `server:<version>`: the names of key spaces are known before any record can be
+//! read. Its version is the highest of the values' forms (`value`). A server, and a command of `halite` that writes
+//! there, makes it before the first key space `db<N>`, and none removes it. So where there are such key spaces and no
+//! note, values lie there without tags: a server refuses the database, and `halite dump` prints them as they are.
+
+use super::value::VERSION;
+use crate::Error;
+
+/// The key space whose name is the note. It also has the server's own records.
+pub(crate) const SPACE: &str = "server:1";
+
+/// What the names of all versions of the note begin with.
+const PREFIX: &str = "server:";
+
+/// Whether a key space holds values of a server's clients, by its name: `db` and a number.
+#[must_use]
+pub fn is_of_values(name: &str) -> bool {
+    let number = name.strip_prefix("db").unwrap_or("");
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether the values in the key spaces `db<N>` of a database have tags. Those that a program wrote by itself have none.
+///
+/// # Errors
+/// [`Error::NewerForm`], and the errors of the database.
+pub fn is_tagged(db: &halite::Database) -> Result<bool, Error> {
+    match check_note(db) {
+        Err(Error::Untagged { .. }) => Ok(false),
+        checked => checked,
+    }
+}
+
+/// Makes the note, if it is not there, for a program that is going to write tagged values.
+///
+/// # Errors
+/// [`Error::Untagged`], [`Error::NewerForm`], and the errors of the database.
+pub fn make_note(db: &halite::Database) -> Result<(), Error> {
+    if !check_note(db)? {
+        db.key_space(SPACE)?;
+    }
+    Ok(())
+}
+
+/// Whether there is a note; otherwise there are no values.
+pub(crate) fn check_note(db: &halite::Database) -> Result<bool, Error> {
+    let spaces = db.key_spaces()?;
+    let versions =
+        spaces.iter().filter_map(|space| space.name().strip_prefix(PREFIX)?.parse().ok());
+    match versions.max() {
+        Some(found) if found > u64::from(VERSION) => {
+            Err(Error::NewerForm { found, known: VERSION.into() })
+        }
+        Some(_) => Ok(true),
+        None => match spaces.iter().find(|space| is_of_values(space.name())) {
+            Some(space) => Err(Error::Untagged { space: space.name().to_owned() }),
+            None => Ok(false),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn database(spaces: &[&str]) -> halite::Database {
+        let db = halite::Database::builder().max_size(64 << 20).in_memory().unwrap();
+        spaces.iter().for_each(|name| drop(db.key_space(name).unwrap()));
+        db
+    }
+
+    #[test]
+    fn the_name_is_of_the_version() {
+        assert_eq!(SPACE, format!("{PREFIX}{VERSION}"));
+    }
+
+    #[test]
+    fn key_spaces_of_values_are_known_by_their_names() {
+        for name in ["db0", "db15", "db4294967295"] {
+            assert!(is_of_values(name), "{name}");
+        }
+        for name in ["db", "db0:expires", "server:1", "fruit", "db-1", "xdb0", ""] {
+            assert!(!is_of_values(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_note_says_what_a_database_holds() {
+        let db = database(&["fruit", "server:side"]);
+        assert!(!is_tagged(&db).unwrap(), "there are no values yet");
+        make_note(&db).unwrap();
+        make_note(&db).unwrap();
+        assert!(is_tagged(&db).unwrap());
+
+        let db = database(&["db3"]);
+        assert!(!is_tagged(&db).unwrap());
+        assert!(matches!(make_note(&db), Err(Error::Untagged { space }) if space == "db3"));
+
+        let db = database(&["db3", "server:1", "server:2"]);
+        for failed in [is_tagged(&db).map(drop), make_note(&db)] {
+            assert!(matches!(failed, Err(Error::NewerForm { found: 2, known: 1 })));
+        }
+    }
+}

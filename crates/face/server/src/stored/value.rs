@@ -1,0 +1,200 @@
+//! A value as it is stored: a tag, and what its type says.
+//!
+//! The tag is one byte:
+//!
+//! ```text
+//! bits 7, 6   10, with which no UTF-8 text begins: a value that was written without a tag is noticed
+//! bits 5, 4   the version of the form, which is 1; a higher one is a newer Halite's, and 0 is never written
+//! bits 3-0    the type: 0 is a string; the others are free for collections
+//! ```
+//!
+//! Behind the tag of a string are its bytes. What is behind other tags is not looked at: such a value can be replaced,
+//! removed, and given a deadline, and a command that has to know its content is refused with the reason
+//! ([`Unreadable`]). So a command knows from the one record that it reads whether the value is of its type.
+//!
+//! A type whose values are more than their record has to come with a higher version, which `note` tells of a database:
+//! to remove only the record, as this version would, leaves the rest behind.
+
+use std::ops::Deref;
+
+use halite::Bytes;
+
+/// Bytes in front of a value's content.
+pub(crate) const TAG_LEN: usize = 1;
+
+/// The longest string, in bytes, as in Redis: 512 MiB.
+pub const STRING_LEN_MAX: usize = 512 << 20;
+
+const _: () = assert!(STRING_LEN_MAX + TAG_LEN <= halite::VALUE_LEN_MAX);
+
+/// The version of the form.
+pub(super) const VERSION: u8 = 1;
+
+/// The tag of a string.
+pub(crate) const STRING_TAG: u8 = MARK | VERSION << VERSION_SHIFT | STRING;
+
+const MARK: u8 = 0b1000_0000;
+const MARK_MASK: u8 = 0b1100_0000;
+const VERSION_SHIFT: u8 = 4;
+const VERSION_MASK: u8 = 0b0011_0000;
+const TYPE_MASK: u8 = 0b0000_1111;
+const STRING: u8 = 0;
+
+/// The type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Type {
+    String,
+}
+
+/// Why a stored value cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreadable {
+    /// Its tag has a higher version.
+    #[error(
+        "it was written by a newer version of Halite, in form {version}; this one reads form {VERSION}"
+    )]
+    Newer {
+        /// The version of its form.
+        version: u8,
+    },
+    /// Its tag has an unknown type.
+    #[error("it is of type {number}, which this version of Halite does not know")]
+    UnknownType {
+        /// The number of the type.
+        number: u8,
+    },
+    /// It does not begin with a tag.
+    #[error("it has no tag: no server wrote it")]
+    NoTag,
+}
+
+/// The type that the tag of a stored value names.
+#[inline]
+fn type_of(stored: &[u8]) -> Result<Type, Unreadable> {
+    match stored.first() {
+        Some(&STRING_TAG) => Ok(Type::String),
+        Some(&tag) => Err(unreadable(tag)),
+        None => Err(Unreadable::NoTag),
+    }
+}
+
+/// What is wrong with a tag that is not a string's.
+#[cold]
+fn unreadable(tag: u8) -> Unreadable {
+    let version = (tag & VERSION_MASK) >> VERSION_SHIFT;
+    match tag & MARK_MASK {
+        MARK if version > VERSION => Unreadable::Newer { version },
+        MARK if version == VERSION => Unreadable::UnknownType { number: tag & TYPE_MASK },
+        _ => Unreadable::NoTag,
+    }
+}
+
+/// The stored form of a string.
+#[must_use]
+pub fn tagged(string: &[u8]) -> Vec<u8> {
+    [&[STRING_TAG], string].concat()
+}
+
+/// The string in its stored form.
+///
+/// # Errors
+/// [`Unreadable`] if the stored value is none of a string.
+pub fn untagged(stored: &[u8]) -> Result<&[u8], Unreadable> {
+    match type_of(stored)? {
+        Type::String => Ok(&stored[TAG_LEN..]),
+    }
+}
+
+/// A value as the store has it, tag included.
+#[derive(Debug)]
+pub(crate) struct Stored(Bytes);
+
+impl Stored {
+    pub(crate) fn value_type(&self) -> Result<Type, Unreadable> {
+        type_of(&self.0)
+    }
+
+    /// The value as a string. No byte is copied.
+    #[inline]
+    pub(crate) fn into_string(self) -> Result<StringValue, Unreadable> {
+        match self.value_type()? {
+            Type::String => Ok(StringValue(self.0)),
+        }
+    }
+
+    /// The stored bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Bytes> for Stored {
+    fn from(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+/// The value of a string, read where it is stored.
+#[derive(Debug)]
+pub(crate) struct StringValue(
+    /// With its tag.
+    Bytes,
+);
+
+impl Deref for StringValue {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0[TAG_LEN..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_string_comes_back(string: Vec<u8>) {
+            let stored = tagged(&string);
+            prop_assert_eq!(stored.len(), string.len() + TAG_LEN);
+            prop_assert_eq!(untagged(&stored), Ok(&string[..]));
+            let stored = Stored::from(Bytes::from(stored));
+            prop_assert_eq!(stored.value_type(), Ok(Type::String));
+            prop_assert_eq!(&*stored.into_string().unwrap(), &string[..]);
+        }
+
+        #[test]
+        fn any_bytes_are_a_string_or_refused(bytes: Vec<u8>) {
+            let stored = Stored::from(Bytes::from(bytes.clone()));
+            match untagged(&bytes) {
+                Ok(string) => prop_assert_eq!(tagged(string), bytes),
+                Err(why) => prop_assert_eq!(stored.into_string().map(|_| ()), Err(why)),
+            }
+        }
+
+        #[test]
+        fn no_text_without_a_tag_is_taken_for_a_value(text: String) {
+            prop_assert_eq!(untagged(text.as_bytes()), Err(Unreadable::NoTag));
+        }
+    }
+
+    #[test]
+    fn every_tag_is_told_apart() {
+        for tag in 0..=u8::MAX {
+            let read = untagged(&[tag, 7]).map(<[u8]>::to_vec);
+            let expected = match tag {
+                0x90 => Ok(vec![7]),
+                0x91..=0x9f => Err(Unreadable::UnknownType { number: tag - 0x90 }),
+                0xa0..=0xaf => Err(Unreadable::Newer { version: 2 }),
+                0xb0..=0xbf => Err(Unreadable::Newer { version: 3 }),
+                _ => Err(Unreadable::NoTag),
+            };
+            assert_eq!(read, expected, "{tag:#x}");
+        }
+    }
+}
