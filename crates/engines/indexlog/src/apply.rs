@@ -4,8 +4,8 @@
 use halite_contract::{Op, Result};
 
 use crate::entry::Entry;
-use crate::limbo::Limbo;
-use crate::read::View;
+use crate::read::view::View;
+use crate::space::limbo::Limbo;
 use crate::tombstones::{RangeTombstone, Stale};
 use crate::write::Writer;
 

@@ -15,101 +15,21 @@
 //! |---|---|---|
 //! | batch on `n` partitions | 1 | its records and values, and one of 64 bytes a partition |
 
+pub(crate) mod commit_record;
+
+use crate::batch::commit_record::Batch;
+use crate::batch::commit_record::KEY;
+use crate::batch::commit_record::Numbers;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_contract::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
 use halite_sim::locks::MutexGuard;
 
-use crate::expectation::Expected;
-use crate::overflow::Values;
+use crate::key_spaces::{CATALOGUE, INTERNAL};
+use crate::log::overflow::Values;
 use crate::partition::{Expanded, Partition};
-use crate::read::View;
-use crate::record::{Kind, Record};
-use crate::write::{CATALOGUE, INTERNAL, Writer};
-
-/// The key of the newest batch on several partitions.
-pub(crate) const KEY: &[u8] = b"batch";
-
-/// The content of a batch's record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Batch {
-    /// Higher than those of all batches before it.
-    pub(crate) number: u64,
-    /// The partitions that have a part of it, a bit each.
-    participants: u64,
-}
-
-impl Batch {
-    fn encode(self) -> [u8; 16] {
-        let mut value = [0; 16];
-        value[..8].copy_from_slice(&self.number.to_le_bytes());
-        value[8..].copy_from_slice(&self.participants.to_le_bytes());
-        value
-    }
-
-    /// The batch that a record ends, if it ends one.
-    pub(crate) fn of(record: &Record<'_>) -> Option<Self> {
-        let is_one =
-            record.header.space.get() == INTERNAL && record.kind == Kind::Put && record.key == KEY;
-        let value = record.inline_value().filter(|_| is_one)?;
-        let (number, rest) = value.split_first_chunk()?;
-        let participants = u64::from_le_bytes(*rest.first_chunk()?);
-        Some(Self { number: u64::from_le_bytes(*number), participants })
-    }
-
-    /// The newest batch of which a partition has a part.
-    pub(crate) fn newest(view: &View) -> Result<Option<Self>> {
-        let Some(entry) = view.live(INTERNAL, KEY)? else { return Ok(None) };
-        Ok(Self::of(&view.pin_record(entry)?.read()?))
-    }
-
-    /// The partitions that have a part of it.
-    pub(crate) fn participants(self) -> impl Iterator<Item = usize> {
-        (0..u64::BITS as usize).filter(move |at| self.participants >> at & 1 != 0)
-    }
-}
-
-/// Checks that no participant lacks its part of the newest batch of any partition.
-///
-/// # Errors
-/// [`Error::Damaged`].
-pub(crate) fn check_whole(newest: &[Option<Batch>]) -> Result<()> {
-    for batch in newest.iter().flatten() {
-        let has_part = |at: usize| {
-            newest.get(at).copied().flatten().is_some_and(|newest| newest.number >= batch.number)
-        };
-        if let Some(lacking) = batch.participants().find(|&at| !has_part(at)) {
-            return Err(Error::Damaged {
-                what: format!("log of partition {lacking}"),
-                why: format!(
-                    "its part of batch {} is not there, though it was durable",
-                    batch.number
-                ),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// The numbers of batches.
-pub(crate) struct Numbers(AtomicU64);
-
-impl Numbers {
-    /// Numbers above all that were drawn before.
-    pub(crate) fn after(highest: u64) -> Self {
-        Self(AtomicU64::new(highest + 1))
-    }
-
-    /// Goes on above a number.
-    pub(crate) fn raise(&self, number: u64) {
-        self.0.fetch_max(number + 1, Ordering::Relaxed);
-    }
-
-    fn draw(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
-}
+use crate::validation::Expected;
+use crate::write::Writer;
 
 /// A partition whose writer is locked, and its part of the operations.
 pub(crate) struct Part<'a> {
@@ -328,13 +248,4 @@ fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The views of all partitions at one moment, between batches.
-pub(crate) fn views<R>(
-    partitions: &[Arc<Partition>],
-    mut look: impl FnMut(&Arc<Partition>, &View) -> R,
-) -> Vec<R> {
-    let views: Vec<_> = partitions.iter().map(|partition| partition.view.read()).collect();
-    partitions.iter().zip(&views).map(|(partition, view)| look(partition, view)).collect()
 }

@@ -19,20 +19,20 @@ use crate::batch;
 use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
-use crate::expectation::Expected;
 use crate::index::Form;
 use crate::index_snapshot::{Own, Snapshots};
+use crate::key_spaces::{CATALOGUE, INTERNAL, is_internal};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
-use crate::partition::{Partition, WRITER};
-use crate::read::View;
+use crate::partition::{self, Partition, WRITER};
+use crate::read::scan::{RangeScan, join};
+use crate::read::snapshot::StoreSnapshot;
+use crate::read::verify::verify;
+use crate::read::view::View;
 use crate::record;
 use crate::recovery::{find_ends, open_map};
 use crate::repartition::{release_other_generation, repartition};
-use crate::scan::{RangeScan, join};
-use crate::snapshot::StoreSnapshot;
-use crate::verify::verify;
-use crate::write::{CATALOGUE, INTERNAL};
+use crate::validation::Expected;
 use crate::{BLOCK, PARTITIONS_MAX};
 
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
@@ -363,7 +363,7 @@ impl Engine for IndexLog {
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.index.len());
-        batch::views(self.partitions.all()?, len).into_iter().sum()
+        partition::views(self.partitions.all()?, len).into_iter().sum()
     }
 
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
@@ -410,7 +410,7 @@ impl Engine for IndexLog {
             RangeScan::begin(partition, view, space, &range, direction)
         };
         let scans: Result<Vec<_>> =
-            batch::views(self.partitions.all()?, begin).into_iter().collect();
+            partition::views(self.partitions.all()?, begin).into_iter().collect();
         Ok(join(scans?, &self.partitioning, direction))
     }
 
@@ -568,9 +568,4 @@ fn check_ops(ops: &[Op<'_>]) -> Result<()> {
         true => Err(Error::NoSuchKeySpace),
         false => op.check(),
     })
-}
-
-/// Whether a key space is one that callers do not see.
-fn is_internal(space: u32) -> bool {
-    space == CATALOGUE || space == INTERNAL
 }

@@ -7,7 +7,7 @@ use halite_contract::{IndexKind, KeyRange, Result};
 use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen, SortedKey};
 
 use crate::entry::Entry;
-use crate::read::ReadableBlocks;
+use crate::read::readable::ReadableBlocks;
 
 /// Keys ahead of the one at hand that are brought into the cache.
 const AHEAD: usize = 8;

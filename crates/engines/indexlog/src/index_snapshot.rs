@@ -55,7 +55,7 @@ use halite_pmem::Fresh;
 use halite_sim::locks::{Mutex, MutexGuard};
 
 use crate::layout::Layout;
-use crate::recovery::salt_of;
+use crate::layout::salt_of;
 use crate::snapshot_device;
 
 pub(crate) use merge::recover;

@@ -49,50 +49,30 @@
 //! | collection of a block | 1 for 4 KiB of it, and 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
-mod append;
 mod apply;
 mod batch;
-mod block_map;
-mod blocks;
 mod catalogue;
-mod change_entry;
 mod change_log;
-mod change_reader;
-mod change_replay;
 mod closing;
-mod collect;
-mod collect_under_scans;
-mod compact;
+mod collection;
+mod dropped_tombstones;
 mod engine;
 mod entry;
-mod expectation;
-mod forgotten;
-mod found;
 mod index;
 mod index_snapshot;
+mod key_spaces;
 mod layout;
-mod limbo;
 mod log;
-mod log_end;
-mod obituary;
 mod on_demand;
-mod overflow;
 mod parallel;
 mod partition;
-mod pieces;
 mod read;
 mod record;
 mod recovery;
 mod repartition;
-mod scan;
-mod scans;
-mod snapshot;
 mod space;
-mod split;
-mod takings;
 mod tombstones;
-mod verify;
-mod victims;
+mod validation;
 mod write;
 
 pub use engine::IndexLog;

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use halite_contract::{Error, Health, Recovery, Result, panic_message};
 
-use crate::batch::{Batch, Numbers, check_whole};
+use crate::batch::commit_record::{Batch, Numbers, check_whole};
 use crate::catalogue::Names;
 use crate::closing::Closing;
 use crate::index_snapshot::Snapshots;
 use crate::layout::Layout;
-use crate::partition::{Partition, in_partition};
+use crate::layout::in_partition;
+use crate::partition::Partition;
 use crate::recovery::{Ended, Unbuilt};
 
 /// The partitions of a store.

@@ -1,5 +1,6 @@
 //! A partition: an index, a log and a collector of its own, shared with no other partition.
 
+use crate::layout::in_partition;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,8 +16,8 @@ use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Index;
-use crate::read::View;
-use crate::scans::Scans;
+use crate::read::scans::Scans;
+use crate::read::view::View;
 use crate::write::Writer;
 
 /// Range bounds that are longer than this together do not fit a record; see [`Partition::expand`].
@@ -292,16 +293,6 @@ impl Partition {
     }
 }
 
-/// Adds to an error that tells of damage in which partition it is, if there are several.
-pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
-    match (number, error) {
-        (Some(number), Error::Damaged { what, why }) => {
-            Error::Damaged { what: format!("{what}, partition {number}"), why }
-        }
-        (_, error) => error,
-    }
-}
-
 impl Drop for Partition {
     fn drop(&mut self) {
         if self.closing.is_wanted() && self.health.failure().is_none() {
@@ -313,6 +304,15 @@ impl Drop for Partition {
             self.closing.add(digest);
         }
     }
+}
+
+/// The views of all partitions at one moment, between batches.
+pub(crate) fn views<R>(
+    partitions: &[Arc<Partition>],
+    mut look: impl FnMut(&Arc<Partition>, &View) -> R,
+) -> Vec<R> {
+    let views: Vec<_> = partitions.iter().map(|partition| partition.view.read()).collect();
+    partitions.iter().zip(&views).map(|(partition, view)| look(partition, view)).collect()
 }
 
 /// Whether the bounds of a range are too long for one record.

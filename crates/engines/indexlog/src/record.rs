@@ -15,6 +15,9 @@
 //! The frame's checksum is seeded with the pool's salt, the block's number, its incarnation, and the offset at which
 //! the record starts. So a block need not be zeroed before it is reused, and one fence makes a record durable.
 
+pub(crate) mod op;
+pub(crate) mod walk;
+
 use halite_blocks::log::frame::{self, Torn};
 use halite_contract::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
 use halite_sim::planted;
@@ -23,7 +26,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::BLOCK;
-use crate::split::{UNITS, piece_space, pieces};
+use crate::space::split::{UNITS, piece_space, pieces};
 
 /// Records start at multiples of this, in bytes.
 pub(crate) const ALIGN: u64 = 16;

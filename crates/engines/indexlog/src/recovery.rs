@@ -14,6 +14,11 @@
 //! All partitions take the first three steps at the same time, on threads of their own; then the store is open, and
 //! each partition is ready when it has taken the other steps (`on_demand`).
 
+pub(crate) mod log_end;
+pub(crate) mod records;
+pub(crate) mod stop;
+
+use crate::layout::salt_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,35 +26,28 @@ use halite_alloc::Segments;
 use halite_contract::{Error, Recovery, Result};
 use halite_index::PartialKeyTree;
 use halite_sim::planted;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::block_map::{BlockMap, Life, State};
-use crate::blocks::{Use, spent_of};
-use crate::change_replay::FoundLog;
+use crate::change_log::replay::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::entry::Entry;
-use crate::found::{Found, FoundAll, Keys, go_on};
 use crate::index::{Form, Index};
 use crate::index_snapshot::{self, Own, Snapshots};
+use crate::key_spaces::INTERNAL;
 use crate::layout::Layout;
-use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take_sealed_blocks};
-use crate::overflow::claim_piece;
+use crate::layout::in_partition;
+use crate::log::overflow::claim_piece;
 use crate::parallel::each;
-use crate::partition::in_partition;
-use crate::read::{Space, View, piece_damage};
+use crate::read::pinned::piece_damage;
+use crate::read::view::{KeySpace, View};
 use crate::record::Record;
+use crate::recovery::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take_sealed_blocks};
+use crate::recovery::records::{Found, FoundAll, Keys};
+use crate::recovery::stop::go_on;
+use crate::space::block_map::{BlockMap, Life, State};
+use crate::space::blocks::{Use, spent_of};
 use crate::tombstones::{PARTIAL_LEN, Tombstones};
-use crate::write::{INTERNAL, Writer};
+use crate::write::Writer;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
-
-/// The seed of a partition's checksums. Each partition has its own, so that it takes no records of another partition
-/// for its own in a segment that was the other's before.
-pub(crate) fn salt_of(segments: &Segments, device: u16) -> u64 {
-    match device {
-        0 => segments.salt(),
-        _ => xxh3_64_with_seed(&device.to_le_bytes(), segments.salt()),
-    }
-}
 
 /// The map of a partition.
 pub(crate) fn open_map(
@@ -344,7 +342,7 @@ pub(crate) fn finish(
     stop: &AtomicBool,
 ) -> Result<()> {
     for (number, index) in indexes {
-        view.spaces.insert(number, Space { name: "".into(), index });
+        view.spaces.insert(number, KeySpace { name: "".into(), index });
     }
     let points = tombstones.points().flat_map(|(_, points)| points.iter().map(Entry::from_bits));
     for point in points.filter(|point| point.stale() > 0) {

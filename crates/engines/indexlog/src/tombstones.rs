@@ -12,7 +12,7 @@ use halite_contract::Result;
 use halite_index::{PartialKeyTree, PartialLen};
 
 use crate::entry::Entry;
-use crate::read::ReadableBlocks;
+use crate::read::readable::ReadableBlocks;
 
 /// Bytes of its key that the entry of a tombstone keeps: few, whatever index the keys have.
 pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;

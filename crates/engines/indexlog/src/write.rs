@@ -5,6 +5,7 @@
 //! (`apply`). A failure before the records are written leaves no trace; if the fence itself fails, it is unknown
 //! which bytes are durable, so the writer takes no more writes.
 
+use crate::key_spaces::CATALOGUE;
 use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
@@ -13,24 +14,18 @@ use halite_pmem::Pool;
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
-use crate::block_map::BlockMap;
-use crate::blocks::Blocks;
 use crate::change_log::ChangeLog;
-use crate::collect::Collection;
+use crate::collection::collect::Collection;
+use crate::dropped_tombstones::DroppedTombstones;
 use crate::entry::Entry;
-use crate::forgotten::Forgotten;
 use crate::index_snapshot;
-use crate::limbo::Waiting;
-use crate::log::{Pending, Tail};
-use crate::read::View;
-use crate::scans::Scans;
+use crate::log::tail::{Pending, Tail};
+use crate::read::scans::Scans;
+use crate::read::view::View;
+use crate::space::block_map::BlockMap;
+use crate::space::blocks::Blocks;
+use crate::space::limbo::Waiting;
 use crate::tombstones::Tombstones;
-
-/// The key space that holds the names of the others: name → id. Only the first partition's has any.
-pub(crate) const CATALOGUE: u32 = 0;
-
-/// The key space of a partition's internal records.
-pub(crate) const INTERNAL: u32 = u32::MAX;
 
 /// The one writer of a partition: the state that only the holder of its lock changes.
 pub(crate) struct Writer {
@@ -46,7 +41,7 @@ pub(crate) struct Writer {
     /// The collection that is under way.
     pub(crate) collection: Option<Collection>,
     pub(crate) tombstones: Tombstones,
-    pub(crate) forgotten: Forgotten,
+    pub(crate) forgotten: DroppedTombstones,
     /// The number of the next record.
     pub(crate) next_seq: u64,
     /// Records up to this one are durable.
@@ -100,7 +95,7 @@ impl Writer {
             collector: Tail::default(),
             collection: None,
             tombstones: Tombstones::default(),
-            forgotten: Forgotten::default(),
+            forgotten: DroppedTombstones::default(),
             next_seq: 1,
             durable_seq: 0,
             said_seq: 0,

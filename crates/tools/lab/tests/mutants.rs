@@ -45,7 +45,9 @@ const BESIDE: [&str; 3] =
 /// Whether the line at a place, `file:line`, only helps, or is judged by a test beside it.
 fn is_judged_elsewhere(place: &str) -> bool {
     let (file, number) = place.rsplit_once(':').expect("a place is a file and a line");
-    if !file.ends_with("indexlog/src/block_map.rs") && !file.ends_with("indexlog/src/limbo.rs") {
+    if !file.ends_with("indexlog/src/space/block_map.rs")
+        && !file.ends_with("indexlog/src/space/limbo.rs")
+    {
         return place.starts_with(HELPS);
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(file);

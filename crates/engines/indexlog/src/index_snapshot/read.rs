@@ -11,9 +11,10 @@ use halite_sim::planted;
 use super::{Area, Fit, ITEM_HEAD, NUMBER_MAX, ODD, Unfit, VERSION, item, tree};
 use crate::BLOCK;
 use crate::entry::Entry;
-use crate::found::go_on;
-use crate::read::{Readable, View};
+use crate::read::readable::Readable;
+use crate::read::view::View;
 use crate::record::SEQ_MAX;
+use crate::recovery::stop::go_on;
 use crate::tombstones::{PARTIAL_LEN, RangeTombstone, Stale};
 use crate::write::Writer;
 

@@ -14,10 +14,10 @@ use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
 use super::{ITEM_HEAD, Own, Put, VERSION, item, tree};
-use crate::blocks::Use;
 use crate::index::{Form, Index};
-use crate::read::View;
+use crate::read::view::View;
 use crate::record;
+use crate::space::blocks::Use;
 use crate::tombstones::RangeTombstone;
 use crate::write::Writer;
 
@@ -335,7 +335,7 @@ mod tests {
     use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
 
     use crate::IndexLog;
-    use crate::scan::RangeScan;
+    use crate::read::scan::RangeScan;
 
     /// A block that a collection frees which a snapshot ends may be read by a scan that began meanwhile.
     #[test]

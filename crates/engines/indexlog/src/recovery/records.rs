@@ -5,17 +5,19 @@
 //! a TLB miss too; so keys are read again only where these bytes do not tell them apart, and the index is built from
 //! starts of keys.
 
+use crate::recovery::stop::go_on;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use halite_contract::{Error, Result};
+use halite_contract::Result;
 use halite_index::SortedKey;
 use halite_pmem::Published;
 
-use crate::collect::each_record;
 use crate::entry::Entry;
-use crate::read::{Readable, View};
+use crate::read::readable::Readable;
+use crate::read::view::View;
+use crate::record::walk::each_record;
 use crate::record::{self, KEY_AT, Kind};
 use crate::tombstones::{RangeTombstone, Stale};
 
@@ -37,17 +39,6 @@ const AHEAD: usize = 16;
 
 /// Bytes of a key that are kept.
 const HEAD_LEN: usize = size_of::<u128>();
-
-/// Whether recovery is to go on.
-///
-/// # Errors
-/// [`Error::Poisoned`] if the store was closed meanwhile.
-pub(crate) fn go_on(stop: &AtomicBool) -> Result<()> {
-    match stop.load(Ordering::Relaxed) {
-        false => Ok(()),
-        true => Err(Error::Poisoned { why: "the store was closed meanwhile".to_owned() }),
-    }
-}
 
 /// A put or a delete.
 #[derive(Clone, Copy)]
@@ -387,6 +378,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use halite_contract::Error;
 
     proptest! {
         #[test]

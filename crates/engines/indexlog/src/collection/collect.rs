@@ -24,21 +24,23 @@
 //! medium. So a tombstone that counts no record stays, and moves like a live one, until every such block is free in
 //! the map. One block is examined at a time, so no tombstone of another block is dropped before this one is in limbo.
 
+use crate::record::walk::record_at;
+use crate::space::victims::WORTHWHILE;
 use std::sync::Arc;
 
-use halite_blocks::log::frame;
 use halite_contract::{Error, Result};
 use halite_pmem::Published;
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
-use crate::block_map::{Life, State};
+use crate::collection::liveness::{find_puts, is_at};
 use crate::entry::Entry;
-use crate::limbo::Limbo;
-use crate::obituary::{find_puts, is_at};
-use crate::read::{Readable, View};
+use crate::read::readable::Readable;
+use crate::read::view::View;
 use crate::record::{self, ALIGN, Kind, Record};
-use crate::space::RESERVE_BOOKKEEPING;
+use crate::space::block_map::{Life, State};
+use crate::space::limbo::Limbo;
+use crate::space::reserves::RESERVE_BOOKKEEPING;
 use crate::write::Writer;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -60,9 +62,6 @@ const AHEAD_BELOW: u32 = PACE_BELOW + BLOCKS_PER_SEGMENT;
 /// overwrites a block moves a third of a record for each that is written, and the pool settles at 1.85 times the live
 /// bytes (the mean of the blocks' live share, falling from 1 to 1/4).
 pub(crate) const COLLECT_BEFORE_GROWING: u64 = BLOCK / 4 * 3;
-
-/// A block with less to reclaim, in bytes, is not worth collecting for a put.
-pub(crate) const WORTHWHILE: u64 = BLOCK / 32;
 
 /// The collection of a block.
 pub(crate) struct Collection {
@@ -376,36 +375,4 @@ impl Writer {
         view.write().set_block(block, readable);
         Ok(())
     }
-}
-
-/// Calls `visit` with place, record and footprint of every record of `bytes`, which holds nothing but records, from
-/// offset `from` on.
-///
-/// # Errors
-/// The damaged record, named.
-pub(crate) fn each_record<'a>(
-    bytes: &'a [u8],
-    seed: u64,
-    block: u32,
-    from: u64,
-    mut visit: impl FnMut(u64, Record<'a>, u64),
-) -> Result<()> {
-    let mut at = from;
-    while at < bytes.len() as u64 {
-        let (record, next) = record_at(bytes, seed, block, at)?;
-        visit(at, record, next - at);
-        at = next;
-    }
-    Ok(())
-}
-
-/// The record at `at`, and where the next one is.
-fn record_at(bytes: &[u8], seed: u64, block: u32, at: u64) -> Result<(Record<'_>, u64)> {
-    let rest = &bytes[at as usize..];
-    let read = Record::read(rest, frame::place(seed, at));
-    let read = read.and_then(|record| match record.next_at(at) {
-        next if next <= bytes.len() as u64 => Ok((record, next)),
-        _ => Err("the block's used part ends inside its padding"),
-    });
-    Ok(read.map_err(|why| record::damage(rest, block, at, why))?)
 }

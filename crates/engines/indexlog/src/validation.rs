@@ -19,8 +19,8 @@ use halite_contract::{Error, Expectation, KeyRange, KeySpaceId, Partitioning, Re
 use crate::batch;
 use crate::entry::Entry;
 use crate::partition::Partition;
-use crate::read::View;
-use crate::snapshot::{Part, StoreSnapshot};
+use crate::read::snapshot::{Part, StoreSnapshot};
+use crate::read::view::View;
 use crate::write::Writer;
 
 /// Keys and ranges to validate, with the snapshot's part of each partition.

@@ -15,14 +15,14 @@ const KEYS_MAX: usize = 64 << 10;
 
 /// Tombstones that were dropped while an older snapshot was alive.
 #[derive(Default)]
-pub(crate) struct Forgotten {
+pub(crate) struct DroppedTombstones {
     /// The number of a key's newest dropped tombstone, by the key's hash.
     keys: HashMap<u64, u64>,
     /// The highest number of the dropped tombstones whose keys are not kept.
     others: u64,
 }
 
-impl Forgotten {
+impl DroppedTombstones {
     /// Notes that tombstone number `seq` is dropped; `oldest` is the number behind the last operation that the oldest
     /// snapshot shows, if there is one.
     pub(crate) fn note(&mut self, space: u32, key: &[u8], seq: u64, oldest: Option<u64>) {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_went_is_told_to_snapshots_that_are_older() {
-        let mut forgotten = Forgotten::default();
+        let mut forgotten = DroppedTombstones::default();
         forgotten.note(1, b"a", 10, Some(8));
         forgotten.note(1, b"b", 7, Some(8));
         assert!(forgotten.has_since(1, b"a", 8) && forgotten.has_since(1, b"a", 10));
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn of_too_many_only_the_newest_number_is_known() {
-        let mut forgotten = Forgotten::default();
+        let mut forgotten = DroppedTombstones::default();
         let last = KEYS_MAX as u64 + 9;
         (1..=last).for_each(|seq| forgotten.note(0, &seq.to_le_bytes(), seq, Some(1)));
         assert!(forgotten.keys.len() <= KEYS_MAX);

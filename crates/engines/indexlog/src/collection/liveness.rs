@@ -7,7 +7,8 @@ use halite_contract::Result;
 use halite_sim::planted;
 
 use crate::entry::Entry;
-use crate::read::{ReadableBlocks, View};
+use crate::read::readable::ReadableBlocks;
+use crate::read::view::View;
 use crate::record::{Kind, Record};
 use crate::write::Writer;
 

@@ -5,14 +5,16 @@
 use halite_contract::{Error, Result};
 use halite_sim::planted;
 
-use crate::block_map::INCARNATIONS;
-use crate::collect::WORTHWHILE;
 use crate::entry::Entry;
+use crate::read::scans::Shown;
 use crate::record::INLINE_LEN_MAX;
-use crate::scans::Shown;
-use crate::split::{CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of};
-use crate::takings::Takings;
-use crate::victims::Victims;
+use crate::space::allocations::Allocations;
+use crate::space::block_map::INCARNATIONS;
+use crate::space::split::{
+    CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of,
+};
+use crate::space::victims::Victims;
+use crate::space::victims::WORTHWHILE;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// The use of a block.
@@ -96,7 +98,7 @@ pub(crate) struct Blocks {
     next: u32,
     splits: Splits,
     victims: Victims,
-    takings: Takings,
+    allocations: Allocations,
     live: u64,
     /// Sealed blocks, and the bytes that can be reclaimed of them.
     sealed: u64,
@@ -114,7 +116,7 @@ impl Blocks {
             next: 0,
             splits: Splits::default(),
             victims: Victims::default(),
-            takings: Takings::default(),
+            allocations: Allocations::default(),
             live: 0,
             sealed: 0,
             reclaimable: 0,
@@ -196,7 +198,7 @@ impl Blocks {
         let meta = &mut self.blocks[block as usize];
         meta.incarnation = meta.incarnation.wrapping_add(self.step) % INCARNATIONS;
         meta.shown.born = epoch;
-        self.takings.note(epoch, 1, self.blocks.len());
+        self.allocations.note(epoch, 1, self.blocks.len());
         Some(block)
     }
 
@@ -224,7 +226,7 @@ impl Blocks {
     pub(crate) fn take_piece(&mut self, rest: u64, epoch: u64) -> Option<(u32, u64)> {
         let free = self.free_count;
         let place = self.find_piece(rest);
-        self.takings.note(epoch, free - self.free_count, self.blocks.len());
+        self.allocations.note(epoch, free - self.free_count, self.blocks.len());
         place
     }
 
@@ -320,8 +322,8 @@ impl Blocks {
     }
 
     /// The epochs in which blocks were taken.
-    pub(crate) fn takings(&self) -> &Takings {
-        &self.takings
+    pub(crate) fn allocations(&self) -> &Allocations {
+        &self.allocations
     }
 
     /// Takes a run of at most `wanted` free blocks of one segment for a value: the first that is long

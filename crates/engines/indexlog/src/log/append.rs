@@ -6,21 +6,26 @@
 //! write waits for its entry there, and several records are made durable together. Large values are written before
 //! (`overflow`), and wait for the same fence as the record or entry that refers to them.
 
+use crate::record::op::draft;
 use halite_contract::{Op, Result};
 use halite_pmem::{Fenced, Flushed};
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
-use crate::block_map::{FIRSTS, Life, State};
-use crate::change_replay::op_of;
-use crate::log::{Closed, Pending};
-use crate::overflow::{Streamed, Values};
-use crate::read::View;
-use crate::record::{self, ALIGN, Draft, Kind, LAG_UNKNOWN, Piece, Record};
+use crate::log::overflow::{Streamed, Values};
+use crate::log::tail::{Closed, Pending};
+use crate::read::view::View;
+use crate::record::op::op_of;
+use crate::record::{self, ALIGN, Draft, LAG_UNKNOWN, Piece, Record};
+use crate::space::block_map::{FIRSTS, Life, State};
 use crate::write::Writer;
 
 /// How far the numbers of records may go beyond the one in the superblock.
 const NEAR_MAX: u64 = FIRSTS as u64 / 4;
+
+/// Blocks that may wait for a sync before a write brings it about: 8 MiB. They cannot be collected before it; and the
+/// map must be able to tell the numbers of their first records apart, with those of the largest batch.
+pub(crate) const UNSEALED_MAX: usize = 64;
 
 impl Writer {
     /// Writes the records of `ops`, which refer to `values`, behind the log's tail, and their places into
@@ -361,14 +366,4 @@ impl Writer {
         self.map.set(block, Life { state, incarnation }, None);
         Ok(())
     }
-}
-
-/// The record of an operation, its value inline.
-pub(crate) fn draft<'a>(op: &Op<'a>, seq: u64, lag: u64, remaining: u32) -> Draft<'a> {
-    let (kind, space, key, value) = match *op {
-        Op::Put { space, key, value } => (Kind::Put, space, key, Some(value)),
-        Op::Delete { space, key } => (Kind::Delete, space, key, None),
-        Op::DeleteRange { space, start, end } => (Kind::DeleteRange, space, start, end),
-    };
-    Draft { kind, seq, lag, remaining, space: space.0, key, value, pieces: &[] }
 }

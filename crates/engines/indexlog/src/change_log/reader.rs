@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use halite_contract::{Change, ChangeOp, Changes, Error, KeySpaceId, Result};
 
-use crate::change_entry::{self, Entry, seed};
+use crate::change_log::entry::{self, Entry, seed};
 use crate::change_log::{Segment, Segments};
+use crate::key_spaces::{CATALOGUE, INTERNAL};
 use crate::partition::Partition;
 use crate::record::{Kind, Record};
-use crate::write::{CATALOGUE, INTERNAL};
 
 impl Partition {
     fn change_segments(&self) -> Result<&Arc<Segments>> {
@@ -103,7 +103,7 @@ impl Reader {
                     all[found].published.read_ahead(0);
                 }
                 let bytes = all[found].published.bytes();
-                let copy = change_entry::bytes_at(bytes, place).to_vec();
+                let copy = entry::bytes_at(bytes, place).to_vec();
                 (all[found].number, place, place >= bytes.len() as u64, copy)
             };
             let Some(entry) = Entry::read_at(&copy, place, seed(segments.salt, segment)) else {

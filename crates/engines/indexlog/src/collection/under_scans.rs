@@ -18,9 +18,11 @@ use halite_contract::Result;
 use halite_sim::locks::RwLock;
 
 use crate::BLOCK;
-use crate::collect::{PACE_BELOW, WORTHWHILE};
-use crate::read::View;
-use crate::space::{RESERVE_BOOKKEEPING, SPARSE};
+use crate::collection::collect::PACE_BELOW;
+use crate::collection::compact::SPARSE;
+use crate::read::view::View;
+use crate::space::reserves::RESERVE_BOOKKEEPING;
+use crate::space::victims::WORTHWHILE;
 use crate::write::Writer;
 
 /// One block in this many may wait for scans to end.
@@ -51,7 +53,7 @@ impl Writer {
     /// records that are written meanwhile find room until the scans end.
     pub(crate) fn room_for_waiting(&self) -> u32 {
         let oldest = self.scans.oldest_epoch();
-        let taken = oldest.map_or(0, |epoch| 2 * self.blocks.takings().since(epoch));
+        let taken = oldest.map_or(0, |epoch| 2 * self.blocks.allocations().since(epoch));
         taken.min(self.waiting_max())
     }
 

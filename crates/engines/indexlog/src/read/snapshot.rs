@@ -15,12 +15,11 @@ use halite_contract::{
     Snapshot,
 };
 
-use crate::batch;
 use crate::catalogue::read_catalogue;
 use crate::index::Index;
-use crate::partition::Partition;
-use crate::read::Space;
-use crate::scan::{Moment, RangeScan, join};
+use crate::partition::{self, Partition};
+use crate::read::scan::{Moment, RangeScan, join};
+use crate::read::view::KeySpace;
 
 /// A snapshot of a store.
 pub(crate) struct StoreSnapshot {
@@ -35,7 +34,7 @@ pub(crate) struct StoreSnapshot {
 /// The state of a partition.
 pub(crate) struct Part {
     moment: Moment,
-    spaces: BTreeMap<u32, Space>,
+    spaces: BTreeMap<u32, KeySpace>,
     /// The number behind the last operation that it has.
     pub(crate) position: u64,
 }
@@ -56,7 +55,7 @@ impl StoreSnapshot {
     ) -> Result<Self> {
         let mut names = Ok(Vec::new());
         let mut positions = Vec::new();
-        let parts = batch::views(partitions, |partition, view| {
+        let parts = partition::views(partitions, |partition, view| {
             if positions.is_empty() {
                 names = read_catalogue(view, partition.salt);
             }
@@ -94,7 +93,7 @@ impl StoreSnapshot {
     }
 
     /// A key space in a part, if there is anything of it.
-    fn space(&self, part: usize, space: KeySpaceId) -> Result<Option<&Space>> {
+    fn space(&self, part: usize, space: KeySpaceId) -> Result<Option<&KeySpace>> {
         match self.names.contains_key(&space.0) {
             true => Ok(self.parts[part].spaces.get(&space.0)),
             false => Err(Error::NoSuchKeySpace),

@@ -7,7 +7,8 @@ use halite_blocks::log::frame;
 use halite_contract::{Progress, VerifyReport};
 
 use crate::partition::Partition;
-use crate::read::{View, piece_damage};
+use crate::read::pinned::piece_damage;
+use crate::read::view::View;
 use crate::record::{self, Record};
 
 /// Verifies all partitions, one after the other.

@@ -18,11 +18,12 @@ use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
 use crate::BLOCK;
-use crate::block_map::{Life, State};
-use crate::read::{Readable, View};
+use crate::read::readable::Readable;
+use crate::read::scans::Shown;
+use crate::read::view::View;
 use crate::record::Piece;
-use crate::scans::Shown;
-use crate::split::{UNITS, piece_space};
+use crate::space::block_map::{Life, State};
+use crate::space::split::{UNITS, piece_space};
 use crate::write::Writer;
 
 /// A block, or a piece of a value, in limbo.

@@ -9,15 +9,19 @@
 use halite_contract::{Error, KeySpaceId, Op, Result};
 use halite_sim::locks::RwLock;
 
+use crate::collection::liveness::is_at;
 use crate::entry::Entry;
-use crate::limbo::Limbo;
-use crate::obituary::is_at;
-use crate::overflow::Values;
-use crate::read::View;
+use crate::log::append::UNSEALED_MAX;
+use crate::log::overflow::Values;
+use crate::read::view::View;
 use crate::record::Piece;
-use crate::space::{RESERVE_COLLECT, UNSEALED_MAX};
-use crate::split::UNITS;
+use crate::space::limbo::Limbo;
+use crate::space::reserves::RESERVE_COLLECT;
+use crate::space::split::UNITS;
 use crate::write::Writer;
+
+/// A split block of which less than so many of 8 parts is taken is emptied before records are collected.
+pub(crate) const SPARSE: u32 = 4;
 
 impl Writer {
     /// Empties the sparsest split block of which less than `share` of 8 parts is taken and which holds no piece that

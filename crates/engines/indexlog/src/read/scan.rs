@@ -13,7 +13,8 @@ use halite_index::{FullKeys, HashIndex, KWayMerge, PartialKeyCursor};
 use crate::entry::Entry;
 use crate::index::Index;
 use crate::partition::Partition;
-use crate::read::{ReadableBlocks, View};
+use crate::read::readable::ReadableBlocks;
+use crate::read::view::View;
 
 /// Records behind the one being copied that are prefetched.
 const AHEAD: usize = 4;

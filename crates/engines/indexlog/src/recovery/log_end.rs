@@ -16,14 +16,15 @@ use halite_pmem::{Fenced, Fresh};
 use halite_sim::planted;
 
 use crate::BLOCK;
-use crate::batch::Batch;
-use crate::block_map::{FIRSTS, Life, State};
-use crate::change_replay::FoundLog;
-use crate::collect::each_record;
-use crate::log::claim;
-use crate::overflow::read_whole;
-use crate::read::{Readable, View};
+use crate::batch::commit_record::Batch;
+use crate::change_log::replay::FoundLog;
+use crate::log::overflow::read_whole;
+use crate::log::tail::claim;
+use crate::read::readable::Readable;
+use crate::read::view::View;
+use crate::record::walk::each_record;
 use crate::record::{self, BATCH_ALIGN, Record};
+use crate::space::block_map::{FIRSTS, Life, State};
 use crate::write::Writer;
 
 /// A block whose end is known only from its records.

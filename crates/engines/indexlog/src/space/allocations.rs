@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 /// The epochs in which blocks were taken, one for each block, ascending.
 #[derive(Default)]
-pub(crate) struct Takings(VecDeque<u64>);
+pub(crate) struct Allocations(VecDeque<u64>);
 
-impl Takings {
+impl Allocations {
     /// Notes that `count` blocks were taken in an epoch, which is no older than the epochs before. Keeps the last
     /// `kept` blocks.
     pub(crate) fn note(&mut self, epoch: u64, count: u32, kept: usize) {
@@ -26,13 +26,13 @@ mod tests {
 
     #[test]
     fn an_epoch_is_as_old_as_blocks_were_taken_since() {
-        let mut takings = Takings::default();
-        assert_eq!(takings.since(0), 0);
+        let mut allocations = Allocations::default();
+        assert_eq!(allocations.since(0), 0);
         [(3, 1), (5, 2), (9, 1)]
             .into_iter()
-            .for_each(|(epoch, count)| takings.note(epoch, count, 9));
-        assert_eq!([0, 3, 4, 5, 6, 10].map(|epoch| takings.since(epoch)), [4, 4, 3, 3, 1, 0]);
-        takings.note(10, 3, 4);
-        assert_eq!([0, 9, 10].map(|epoch| takings.since(epoch)), [4, 4, 3]);
+            .for_each(|(epoch, count)| allocations.note(epoch, count, 9));
+        assert_eq!([0, 3, 4, 5, 6, 10].map(|epoch| allocations.since(epoch)), [4, 4, 3, 3, 1, 0]);
+        allocations.note(10, 3, 4);
+        assert_eq!([0, 9, 10].map(|epoch| allocations.since(epoch)), [4, 4, 3]);
     }
 }

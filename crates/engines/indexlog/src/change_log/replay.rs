@@ -11,18 +11,18 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
 use halite_alloc::{Device, SEGMENT};
-use halite_contract::{Error, KeySpaceId, Op, Result};
+use halite_contract::{Error, Result};
 use halite_pmem::{Flushed, Fresh};
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
-use crate::batch::Batch;
-use crate::change_entry::{self, Entry, seed};
+use crate::batch::commit_record::Batch;
+use crate::change_log::entry::{self, Entry, seed};
 use crate::change_log::{ChangeLog, End, Segment};
-use crate::found::go_on;
-use crate::overflow::read_whole;
-use crate::read::View;
-use crate::record::{BATCH_ALIGN, Kind, Record};
+use crate::log::overflow::read_whole;
+use crate::read::view::View;
+use crate::record::{BATCH_ALIGN, Record};
+use crate::recovery::stop::go_on;
 use crate::recovery::take_pieces;
 use crate::write::Writer;
 
@@ -320,7 +320,7 @@ impl FoundLog {
         };
         // The numbers up to the log's end count as written.
         writer.next_seq = writer.next_seq.max(self.last + 1);
-        view.space_mut(crate::write::INTERNAL);
+        view.space_mut(crate::key_spaces::INTERNAL);
         if batches.is_empty() {
             writer.durable_seq = writer.next_seq - 1;
         } else {
@@ -408,8 +408,8 @@ fn logged_behind(segment: &[u8], end: u64, seed: u64, last: u64) -> (u64, u64) {
     let (mut logged, mut read) = (0, 0);
     let (mut at, mut credit) = (end, SEGMENT);
     while at < SEGMENT {
-        let bytes = change_entry::bytes_at(segment, at);
-        let says_more = change_entry::head_of(bytes)
+        let bytes = entry::bytes_at(segment, at);
+        let says_more = entry::head_of(bytes)
             .is_some_and(|head| head.logged.get() > last && head.logged.get() < head.first.get());
         let len = bytes.len() as u64;
         let mut next = at + BATCH_ALIGN;
@@ -429,21 +429,12 @@ fn logged_behind(segment: &[u8], end: u64, seed: u64, last: u64) -> (u64, u64) {
     (logged, read)
 }
 
-/// The operation of a record that is replayed; a large value is left where it is.
-pub(crate) fn op_of<'a>(record: &Record<'a>) -> Op<'a> {
-    let (space, key) = (KeySpaceId(record.header.space.get()), record.key);
-    match record.kind {
-        Kind::Put => Op::Put { space, key, value: record.inline_value().unwrap_or_default() },
-        Kind::Delete => Op::Delete { space, key },
-        Kind::DeleteRange => Op::DeleteRange { space, start: key, end: record.range_end() },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change_entry::{HEAD_LEN, Head};
+    use crate::change_log::entry::{HEAD_LEN, Head};
     use crate::record::Draft;
+    use crate::record::Kind;
 
     /// Puts an entry of one operation at `at`, which says that everything up to `logged` is durable.
     fn put_entry(segment: &mut [u8], at: u64, seq: u64, logged: u64, value: &[u8]) -> u64 {
@@ -451,12 +442,12 @@ mod tests {
         let (logged, first) = (logged.into(), seq.into());
         let head = Head { opening, before, logged, durable: 0.into(), first };
         let mut bytes = Vec::new();
-        change_entry::begin(&mut bytes, &head);
+        entry::begin(&mut bytes, &head);
         let (key, value, space) = (&b"key"[..], Some(value), 1);
         let kind = Kind::Put;
         let draft = Draft { kind, seq, lag: 0, remaining: 0, space, key, value, pieces: &[] };
-        change_entry::add(&mut bytes, &draft);
-        change_entry::end(&mut bytes, 9, at);
+        entry::add(&mut bytes, &draft);
+        entry::end(&mut bytes, 9, at);
         segment[at as usize..][..bytes.len()].copy_from_slice(&bytes);
         at + bytes.len() as u64
     }

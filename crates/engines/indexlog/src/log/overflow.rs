@@ -16,10 +16,10 @@ use halite_pmem::{Appender, Flushed, Fresh};
 use halite_sim::locks::RwLock;
 
 use crate::BLOCKS_PER_SEGMENT;
-use crate::log::Pending;
-use crate::read::View;
+use crate::log::tail::Pending;
+use crate::read::view::View;
 use crate::record::{Draft, PIECES_MAX, Piece, Record};
-use crate::split::{UNIT, UNITS};
+use crate::space::split::{UNIT, UNITS};
 use crate::write::Writer;
 
 /// Pieces that were streamed, each with the token that its fence takes.

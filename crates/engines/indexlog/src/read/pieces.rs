@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use halite_pmem::Published;
 
-use crate::split::UNITS;
+use crate::space::split::UNITS;
 
 /// The pieces of large values that can be read. A block has few, so those of one are in a row.
 #[derive(Default)]
