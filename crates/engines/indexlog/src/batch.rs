@@ -8,7 +8,7 @@
 //!
 //! So, after a crash, only the last batch of a log may lack a part elsewhere. It is whole if every
 //! participant's newest record of [`KEY`] has its number or a higher one; else its parts are cut off, as
-//! the torn batch of one log is (`log_end`). Numbers are drawn while the writers are locked, so they
+//! the torn batch of one log is (`recovery/log_end.rs`). Numbers are drawn while the writers are locked, so they
 //! ascend in every log.
 //!
 //! | | fences | lines written |
@@ -17,18 +17,17 @@
 
 pub(crate) mod commit_record;
 
-use crate::batch::commit_record::Batch;
-use crate::batch::commit_record::KEY;
-use crate::batch::commit_record::Numbers;
 use std::sync::Arc;
 
 use halite_contract::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
 use halite_sim::locks::MutexGuard;
 
+use crate::batch::commit_record::{Batch, KEY, Numbers};
 use crate::key_spaces::{CATALOGUE, INTERNAL};
 use crate::log::overflow::Values;
 use crate::partition::{Expanded, Partition};
-use crate::validation::Expected;
+use crate::storage::Storage;
+use crate::validation::Validation;
 use crate::write::Writer;
 
 /// A partition whose writer is locked, and its part of the operations.
@@ -59,7 +58,7 @@ pub(crate) fn lock<'a>(
     partitions: &'a [Arc<Partition>],
     partitioning: &Partitioning,
     ops: &[Op<'a>],
-    expected: &[Expected<'_>],
+    expected: &[Validation<'_>],
 ) -> Result<Vec<Part<'a>>> {
     let mut is_expected = vec![false; partitions.len()];
     expected.iter().for_each(|expected| expected.mark(partitioning, &mut is_expected));
@@ -161,17 +160,17 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let made = make_room(parts, &ops);
     let values = match made.and_then(|()| write_values(parts, &ops)) {
         Err(full @ Error::Full { .. }) => {
-            parts.iter_mut().try_for_each(|part| part.writer.give_back_room())?;
+            parts.iter_mut().try_for_each(|part| part.writer.storage.give_back_room())?;
             return Err(full);
         }
         values => values?,
     };
     let written = append(parts, &ops, values).and_then(|()| sync(parts));
-    parts[0].writer.health.place("a batch that is not shown yet");
+    parts[0].writer.storage.space.health.place("a batch that is not shown yet");
     if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
         // It is unknown which parts are durable, or they are durable and cannot be seen.
         let why = error.to_string();
-        parts.iter_mut().for_each(|part| part.writer.poison(&why));
+        parts.iter_mut().for_each(|part| part.writer.storage.space.health.poison(&why));
         return Err(error);
     }
     Ok(())
@@ -196,7 +195,7 @@ fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<
             Err(error) => {
                 let written = parts.iter_mut().zip(values);
                 written.for_each(|(part, values)| {
-                    part.writer.discard(&part.partition.view, values);
+                    part.writer.storage.space.discard(&part.partition.view, values);
                 });
                 return Err(error);
             }
@@ -209,7 +208,7 @@ fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<
 fn apply(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
     let mut views: Vec<_> = parts.iter().map(|part| part.partition.view.write()).collect();
     for ((part, view), ops) in parts.iter_mut().zip(&mut views).zip(ops) {
-        part.partition.named(part.writer.apply(view, ops))?;
+        part.partition.named(part.writer.storage.apply(view, ops))?;
     }
     Ok(())
 }
@@ -228,23 +227,23 @@ fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
     let mut flushed = Vec::new();
     let mut waiting = Vec::new();
     for part in parts.iter_mut() {
-        let with_records = part.writer.waits_for_records();
-        let waits = with_records && part.writer.flush_pending(&mut flushed);
+        let Storage { space, log, .. } = &mut part.writer.storage;
+        let with_records = log.waits_for_records();
+        let waits = with_records && log.durability.flush_pending(&mut flushed);
         waiting.push((flushed.len(), waits, with_records));
-        if let Some(changes) = &mut part.writer.changes {
-            changes.flush_pending(&mut flushed);
-        }
-        part.writer.flush_values(&mut flushed);
-        part.writer.map.flush(&mut flushed);
+        log.flush_changes(&mut flushed);
+        log.durability.flush_values(&mut flushed);
+        space.map_mut().flush(&mut flushed);
     }
     let pool = parts[0].partition.pool.clone();
     let proofs = pool.fence_all(&flushed)?;
     for (part, (end, waits, with_records)) in parts.iter_mut().zip(waiting) {
         let last = end.checked_sub(1).and_then(|last| proofs.get(last)).filter(|_| waits);
+        let Storage { space, log, .. } = &mut part.writer.storage;
         if with_records {
-            part.writer.end_sync(last, waits);
+            log.end_sync(space, last, waits);
         } else {
-            part.writer.end_changes_sync();
+            log.end_changes_sync();
         }
     }
     Ok(())

@@ -35,14 +35,14 @@ impl Names {
     /// The names in the first partition's catalogue, which is made if there is none.
     pub(crate) fn read(writer: &Writer, view: &mut View) -> Result<Self> {
         view.space_mut(CATALOGUE);
-        Ok(Self(read_catalogue(view, writer.salt)?))
+        Ok(Self(read_catalogue(view, writer.storage.space.salt())?))
     }
 
     /// Gives the key spaces of a partition their names.
     pub(crate) fn give(&self, writer: &mut Writer, view: &mut View) -> Result<()> {
         for (id, name) in &self.0 {
             view.space_mut(*id).name = Arc::clone(name);
-            writer.next_space = writer.next_space.max(id.saturating_add(1));
+            writer.note_space(*id);
         }
         let unnamed = |(id, space): (&u32, &KeySpace)| {
             (!is_internal(*id) && space.name.is_empty() && !space.index.is_empty()).then_some(*id)

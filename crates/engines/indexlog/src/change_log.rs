@@ -2,8 +2,8 @@
 //!
 //! Every operation is in it once more, under the number of its record. A durable write persists its entry here, by
 //! one fence; its record is written through the cache and made durable when its block is left. After a crash, the
-//! records that are missing are replayed from here (`change_replay`). Readers follow it as a stream of changes
-//! (`change_reader`).
+//! records that are missing are replayed from here (`replay`). Readers follow it as a stream of changes
+//! (`reader`).
 //!
 //! The log is a run of segments of a logical device, numbered without gaps and never twice. The oldest segment is
 //! released, whole, when the records of all its entries are durable and the newer segments have the bytes to retain.
@@ -32,7 +32,7 @@ use halite_sim::planted;
 
 use self::entry::{HEAD_LEN, Head};
 use crate::BLOCK;
-use crate::log::tail::Pending;
+use crate::durability::pending::Pending;
 use crate::record::{BATCH_ALIGN, Draft};
 
 /// The writer of a partition's change log.

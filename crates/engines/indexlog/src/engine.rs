@@ -1,7 +1,7 @@
 //! The engine: the contract of `halite-contract`, kept by partitions that are independent of each other.
 //!
 //! A call goes to the partition that has its key. Calls that concern several partitions are put together here:
-//! batches (`batch`), scans (`merge`), statistics.
+//! batches (`batch`), scans (`read/scan.rs`), statistics.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,12 +15,11 @@ use halite_contract::{
 };
 use halite_pmem::Pool;
 
-use crate::batch;
 use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Form;
-use crate::index_snapshot::{Own, Snapshots};
+use crate::index_snapshot::Snapshots;
 use crate::key_spaces::{CATALOGUE, INTERNAL, is_internal};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
@@ -29,11 +28,12 @@ use crate::read::scan::{RangeScan, join};
 use crate::read::snapshot::StoreSnapshot;
 use crate::read::verify::verify;
 use crate::read::view::View;
-use crate::record;
 use crate::recovery::{find_ends, open_map};
 use crate::repartition::{release_other_generation, repartition};
-use crate::validation::Expected;
-use crate::{BLOCK, PARTITIONS_MAX};
+use crate::storage::Storage;
+use crate::validation::Validation;
+use crate::write::Writer;
+use crate::{BLOCK, PARTITIONS_MAX, batch, record};
 
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
 const ROOT: &str = "engine:indexlog";
@@ -167,9 +167,7 @@ impl IndexLog {
     /// Gives the space of all snapshots of the index back.
     pub(crate) fn release_index_snapshots(&self) -> Result<()> {
         for partition in self.partitions.all()? {
-            if let Some(own) = &partition.writer.lock().index_snapshots {
-                own.release_all()?;
-            }
+            partition.writer.lock().storage.space.release_snapshots()?;
         }
         Ok(())
     }
@@ -187,15 +185,15 @@ impl IndexLog {
         is_bookkeeping: bool,
     ) -> Result<()> {
         let all = self.partitions.all()?;
-        let expected = Expected::all(expected, all)?;
+        let expected = Validation::all(expected, all)?;
         let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
         // Validated under the locks that are held until all is written: the space that the snapshots keep can be
         // released.
-        expected.iter().for_each(Expected::end);
+        expected.iter().for_each(Validation::end);
         all[0].health.watch(WRITER, || {
-            parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = is_bookkeeping);
+            parts.iter_mut().for_each(|part| part.writer.set_bookkeeping(is_bookkeeping));
             let written = batch::write(&mut parts, self.partitions.numbers(), durability);
-            parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = false);
+            parts.iter_mut().for_each(|part| part.writer.set_bookkeeping(false));
             written?;
             parts.iter_mut().for_each(batch::Part::pace_snapshot);
             Ok(())
@@ -215,9 +213,9 @@ impl IndexLog {
             Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
                 let partition = self.partitions.get(at)?;
                 partition.change(|writer| {
-                    writer.is_bookkeeping = is_bookkeeping;
+                    writer.set_bookkeeping(is_bookkeeping);
                     let written = partition.write(writer, ops, durability);
-                    writer.is_bookkeeping = false;
+                    writer.set_bookkeeping(false);
                     written?;
                     partition.pace_snapshot(writer);
                     Ok(())
@@ -310,11 +308,11 @@ impl Engine for IndexLog {
             if let Some(found) = find() {
                 return Ok(found);
             }
-            let id = writer.next_space;
+            let id = writer.next_space();
             let value = id.to_le_bytes();
             let op = Op::Put { space: KeySpaceId(CATALOGUE), key: name.as_bytes(), value: &value };
             first.write(writer, &[op], Durability::Immediate)?;
-            writer.next_space += 1;
+            writer.note_space(id);
             // The first partition is last: a caller that finds the name there finds it in every partition.
             for partition in all.iter().rev() {
                 partition.view.write().space_mut(id).name = name.into();
@@ -539,19 +537,22 @@ impl Partition {
     fn add_stats(&self, stats: &mut Stats) {
         {
             let mut writer = self.writer.lock();
-            stats.live_bytes += writer.blocks.live();
-            stats.dead_bytes += writer.blocks.reclaimable();
-            stats.held_bytes += writer.held();
-            let oldest = writer.scans.oldest();
+            let Writer { storage, collector, snapshots, .. } = &mut *writer;
+            let Storage { space, log, .. } = storage;
+            stats.held_bytes += space.held();
+            let oldest = space.scans().oldest();
             stats.oldest_reader =
                 oldest.map(|oldest| oldest.or_older(stats.oldest_reader)).or(stats.oldest_reader);
-            stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
-            stats.user_bytes_written += writer.user_bytes;
-            stats.collected_bytes_moved += writer.moved_bytes;
-            stats.collected_blocks += writer.collected_blocks;
-            stats.unsynced_writes += writer.unsynced();
-            stats.index_snapshot_bytes += writer.index_snapshots.as_ref().map_or(0, Own::len);
-            stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
+            let blocks = space.blocks();
+            stats.live_bytes += blocks.live();
+            stats.dead_bytes += blocks.reclaimable();
+            stats.free_bytes += u64::from(blocks.free_count()) * BLOCK;
+            stats.unsynced_writes += log.unsynced();
+            stats.change_log_bytes += log.changes().map_or(0, ChangeLog::bytes);
+            stats.user_bytes_written += storage.user_bytes();
+            stats.collected_bytes_moved += collector.moved_bytes();
+            stats.collected_blocks += collector.collected_blocks();
+            stats.index_snapshot_bytes += snapshots.len();
         }
         let of_users = |view: &View| -> u64 {
             let of_users = view.spaces.iter().filter(|(id, _)| !is_internal(**id));

@@ -1,6 +1,5 @@
 //! A partition: an index, a log and a collector of its own, shared with no other partition.
 
-use crate::layout::in_partition;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,8 +15,10 @@ use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Index;
+use crate::layout::in_partition;
 use crate::read::scans::Scans;
 use crate::read::view::View;
+use crate::storage::Storage;
 use crate::write::Writer;
 
 /// Range bounds that are longer than this together do not fit a record; see [`Partition::expand`].
@@ -59,14 +60,15 @@ impl Partition {
         closing: Arc<Closing>,
         health: Arc<Health>,
     ) -> Self {
-        writer.health = Arc::clone(&health);
-        view.position = writer.next_seq;
+        let Storage { space, log, .. } = &mut writer.storage;
+        space.health.share(&health);
+        view.position = log.durability.next();
         Self {
-            pool: writer.pool.clone(),
-            salt: writer.salt,
+            pool: space.pool().clone(),
+            salt: space.salt(),
             view: RwLock::new(view),
-            scans: Arc::clone(&writer.scans),
-            changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
+            scans: Arc::clone(space.scans()),
+            changes: log.changes().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
             snapshotting: Mutex::default(),
             number,
@@ -82,7 +84,7 @@ impl Partition {
         let mut counted = self.counted.lock();
         let began = Instant::now();
         if counted.1.is_none_or(|until| until <= began) {
-            let mut bytes = self.writer.lock().tombstones.heap_len();
+            let mut bytes = self.writer.lock().storage.tombstones.heap_len();
             let indexes: Vec<_> =
                 self.view.read().spaces.values().map(|space| space.index.clone()).collect();
             bytes += indexes.iter().map(Index::heap_len).sum::<usize>();
@@ -280,7 +282,7 @@ impl Partition {
     fn snapshot_at_close(&mut self) -> Result<bool> {
         let writer = self.writer.get_mut();
         let written = writer.written();
-        if !writer.index_snapshots.as_ref().is_some_and(|own| own.is_due_at_close(written)) {
+        if !writer.snapshots.is_due_at_close(written) {
             return Ok(false);
         }
         self.snapshot_index()

@@ -25,17 +25,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::BLOCK;
 use crate::space::split::{UNITS, piece_space, pieces};
-
-/// Records start at multiples of this, in bytes.
-pub(crate) const ALIGN: u64 = 16;
+use crate::{ALIGN, BLOCK};
 
 /// A batch starts at a multiple of this, in bytes: a line.
 pub(crate) const BATCH_ALIGN: u64 = halite_pmem::LINE;
 
 /// The longest value that is inline, in bytes. A longer one is stored apart (Lersch §5.6), and rarely moves
-/// (`compact`).
+/// (`collection/compact.rs`).
 pub(crate) const INLINE_LEN_MAX: usize = 2 << 10;
 
 /// The most pieces that a value may be scattered over: with the longest key they still fill a block.

@@ -4,10 +4,10 @@
 //! that number or a higher one was written since. A record at the place that the snapshot knows is the same record:
 //! space that a snapshot may read is not reused. A record that collection moved keeps its number. Where a key is
 //! absent now and was absent in the snapshot, its tombstone tells whether it existed in between; tombstones that have
-//! been dropped since are covered by `forgotten`.
+//! been dropped since are covered by `tombstones/dropped.rs`.
 //!
 //! Two kinds of false conflicts are reported: a large value that was moved out of a sparse block, which gives its
-//! record a new number (`compact`); and an absent key that a batch deleted, or that lies in a deleted range.
+//! record a new number (`collection/compact.rs`); and an absent key that a batch deleted, or that lies in a deleted range.
 //!
 //! Under the writers' locks of all partitions concerned, a key costs two lookups, and a range a walk over those
 //! leaves of its tree that were written since. For a range, a hash index reads the keys of all its records.
@@ -21,16 +21,16 @@ use crate::entry::Entry;
 use crate::partition::Partition;
 use crate::read::snapshot::{Part, StoreSnapshot};
 use crate::read::view::View;
-use crate::write::Writer;
+use crate::tombstones::Tombstones;
 
 /// Keys and ranges to validate, with the snapshot's part of each partition.
-pub(crate) struct Expected<'a> {
+pub(crate) struct Validation<'a> {
     wanted: &'a Expectation<'a>,
     snapshot: &'a StoreSnapshot,
     then: &'a [Part],
 }
 
-impl<'a> Expected<'a> {
+impl<'a> Validation<'a> {
     /// Finds the snapshot of each expectation, and its parts.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl<'a> Expected<'a> {
             let at = parts.binary_search_by_key(&number, |part| part.number);
             at.ok().map(|at| {
                 let (part, view, then) = (&parts[at], &views[at], &self.then[number]);
-                (part.partition, State { view, writer: &part.writer, then })
+                (part.partition, State { view, tombstones: &part.writer.storage.tombstones, then })
             })
         };
         for &(space, key) in self.wanted.keys {
@@ -100,10 +100,10 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// A partition's present state, its writer and its view locked, and its state in the snapshot.
+/// A partition's present state, while its writer and its view are locked, and its state in the snapshot.
 struct State<'a> {
     view: &'a View,
-    writer: &'a Writer,
+    tombstones: &'a Tombstones,
     then: &'a Part,
 }
 
@@ -121,8 +121,7 @@ impl State<'_> {
             (Some(now), Some(_)) => Ok(!self.is_old(now)?),
             (None, None) => {
                 let since = self.then.position;
-                let has_gone = self.writer.forgotten.has_since(space.0, key, since);
-                Ok(has_gone || self.writer.tombstones.deleted_since(space.0, key, since, blocks)?)
+                self.tombstones.deleted_since(space.0, key, since, blocks)
             }
             _ => Ok(true),
         }

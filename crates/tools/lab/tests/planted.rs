@@ -111,21 +111,23 @@ fn plan(bug: Bug) -> Plan {
         Bug::SealedBeforeRecords => ("indexlog/src/log/append.rs", Store(Blocks), Memory, 30),
         Bug::OpenBlocksUnknown => ("indexlog/src/log/append.rs", Store(Unsynced), Memory, 30),
         Bug::TailBeforeRecord => {
-            ("indexlog/src/collection/collect.rs", Store(Collecting), Memory, 30)
+            ("indexlog/src/collection/collector.rs", Store(Collecting), Memory, 30)
         }
         Bug::VictimFreedBeforeCovered => {
-            ("indexlog/src/space/limbo.rs", Store(Collecting), Memory, 30)
+            ("indexlog/src/space/release.rs", Store(Collecting), Memory, 30)
         }
         Bug::BlockReusedBeforeFreed => {
-            ("indexlog/src/space/limbo.rs", Store(Collecting), Memory, 120)
+            ("indexlog/src/space/release.rs", Store(Collecting), Memory, 120)
         }
         Bug::TombstoneForgotten => {
-            ("indexlog/src/collection/liveness.rs", Store(Collecting), Memory, 60)
+            ("indexlog/src/storage/liveness.rs", Store(Collecting), Memory, 60)
         }
         Bug::TornValueTaken => ("indexlog/src/recovery/log_end.rs", Store(Large), Memory, 10),
-        Bug::ValueReusedBeforeProved => ("indexlog/src/space/limbo.rs", Store(Large), Memory, 200),
+        Bug::ValueReusedBeforeProved => {
+            ("indexlog/src/space/release.rs", Store(Large), Memory, 200)
+        }
         Bug::SnapshotBeforeSync => {
-            ("indexlog/src/index_snapshot/write.rs", Snapshots(Blocks), Memory, 60)
+            ("indexlog/src/index_snapshot/capture.rs", Snapshots(Blocks), Memory, 60)
         }
         Bug::SnapshotTrustsReusedBlock => {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Collecting), Memory, 60)

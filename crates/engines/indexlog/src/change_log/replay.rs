@@ -3,7 +3,7 @@
 //! The log is read from its oldest segment on. Entries follow each other without gaps; where the next one is missing,
 //! the log ends, unless an entry behind it says that it was durable: that is damage. The log also ends before a batch
 //! that is not proved durable and has a torn large value. Records of open blocks that are beyond the log's end are
-//! cut like those behind a gap (`log_end`): they were never acknowledged. The batches of the log beyond the last
+//! cut like those behind a gap (`recovery/log_end.rs`): they were never acknowledged. The batches of the log beyond the last
 //! record are replayed: first the blocks of their large values are taken, then their records are written like new
 //! ones, with the numbers that they have.
 
@@ -19,15 +19,17 @@ use halite_sim::planted;
 use crate::batch::commit_record::Batch;
 use crate::change_log::entry::{self, Entry, seed};
 use crate::change_log::{ChangeLog, End, Segment};
+use crate::collection::collector::Collector;
 use crate::log::overflow::read_whole;
 use crate::read::view::View;
+use crate::record::op::op_of;
 use crate::record::{BATCH_ALIGN, Record};
 use crate::recovery::stop::go_on;
-use crate::recovery::take_pieces;
-use crate::write::Writer;
+use crate::recovery::values::take_pieces;
+use crate::storage::Storage;
 
 /// A segment that was found.
-struct Found {
+struct FoundSegment {
     number: u32,
     fresh: Fresh,
     /// The number of its first operation, if it has one.
@@ -55,7 +57,7 @@ struct FoundBatch {
 pub(crate) struct FoundLog {
     device: Device,
     salt: u64,
-    segments: Vec<Found>,
+    segments: Vec<FoundSegment>,
     /// The last batches: those of which not all records are sealed, and those to be replayed.
     batches: VecDeque<FoundBatch>,
     /// The number of the last operation; 0 if there is none.
@@ -86,7 +88,8 @@ impl FoundLog {
     ) -> Result<Self> {
         let mut segments = Vec::new();
         for number in device.logical_segments() {
-            let follows = segments.last().is_none_or(|last: &Found| last.number + 1 == number);
+            let follows =
+                segments.last().is_none_or(|last: &FoundSegment| last.number + 1 == number);
             if !follows {
                 return Err(Error::Damaged {
                     what: format!("change log, segment {}", number - 1),
@@ -94,7 +97,7 @@ impl FoundLog {
                 });
             }
             let fresh = device.claim(number, 0, SEGMENT)?;
-            segments.push(Found { number, fresh, first: None, end: 0 });
+            segments.push(FoundSegment { number, fresh, first: None, end: 0 });
         }
         let mut log = Self {
             device,
@@ -264,7 +267,7 @@ impl FoundLog {
         let newest = self.newest();
         let mut flushed = Vec::new();
         for at in newest..self.segments.len().min(newest + 2) {
-            let Found { fresh, end, .. } = &mut self.segments[at];
+            let FoundSegment { fresh, end, .. } = &mut self.segments[at];
             let line = *end..(*end + BATCH_ALIGN).min(SEGMENT);
             let is_clear = |byte: &u8| *byte == 0;
             if !fresh.bytes()[line.start as usize..line.end as usize].iter().all(is_clear) {
@@ -292,39 +295,41 @@ impl FoundLog {
     /// last record. Returns how many records. One fence, if there are any.
     pub(crate) fn replay(
         &self,
-        writer: &mut Writer,
+        storage: &mut Storage,
+        collector: &mut Collector,
         view: &mut View,
         stop: &AtomicBool,
     ) -> Result<u64> {
         // Records that collection dropped are not replayed: the blocks of their values may have been used again.
-        let behind = self.durable.max(writer.next_seq - 1);
+        let behind = self.durable.max(storage.next() - 1);
         let replayed = self.batches.iter().filter(|batch| batch.last > behind);
         let batches: Vec<Vec<Record<'_>>> =
             replayed.map(|batch| self.records(batch)).collect::<Result<_>>()?;
         for record in batches.iter().flatten().filter(|record| record.has_overflow()) {
-            take_pieces(writer, view, record, None)?;
+            take_pieces(&mut storage.space, view, record, None)?;
         }
         // Records that a collection during the replay drops are not replayed after the next crash: their space may be
         // reused.
-        writer.map.set_durable(behind);
+        storage.space.map_mut().set_durable(behind);
         let view = {
             let shared = RwLock::new(std::mem::take(view));
             let done = batches.iter().try_for_each(|records| {
                 go_on(stop)?;
                 let kept = records.len() - usize::from(planted!(ReplaySkipsLast));
-                writer.replay(&shared, &records[..kept])
+                append_again(storage, collector, &shared, &records[..kept])
             });
             *view = std::mem::take(&mut *shared.write());
             done?;
             view
         };
         // The numbers up to the log's end count as written.
-        writer.next_seq = writer.next_seq.max(self.last + 1);
+        let next = storage.next().max(self.last + 1);
+        storage.log.durability.go_on_with(next);
         view.space_mut(crate::key_spaces::INTERNAL);
         if batches.is_empty() {
-            writer.durable_seq = writer.next_seq - 1;
+            storage.log.durability.complete();
         } else {
-            writer.sync_records()?;
+            storage.sync_records()?;
         }
         Ok(batches.iter().map(|records| records.len() as u64).sum())
     }
@@ -349,7 +354,7 @@ impl FoundLog {
         }
     }
 
-    /// The writer that goes on behind the end. `first` is the number of the next operation.
+    /// The storage that goes on behind the end. `first` is the number of the next operation.
     pub(crate) fn into_writer(self, first: u64, retain: u64, opening: u32) -> Result<ChangeLog> {
         let newest = self.newest();
         let mut older = VecDeque::new();
@@ -357,7 +362,7 @@ impl FoundLog {
         let mut spare = 0;
         let numbers: Vec<u32> = self.segments.iter().map(|found| found.number).collect();
         for (at, found) in self.segments.into_iter().enumerate() {
-            let Found { number, fresh, first: of_segment, end } = found;
+            let FoundSegment { number, fresh, first: of_segment, end } = found;
             if at < newest {
                 let published = fresh.into_appender(end).published().clone();
                 older.push_back(Segment { number, first: of_segment.unwrap_or(first), published });
@@ -396,6 +401,26 @@ impl FoundLog {
         }
         Ok(log)
     }
+}
+
+/// Writes the records of a batch again, and applies it.
+fn append_again(
+    storage: &mut Storage,
+    collector: &mut Collector,
+    view: &RwLock<View>,
+    records: &[Record<'_>],
+) -> Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    collector.make_room_again(storage, view, records.iter().map(Record::len))?;
+    storage.log.append_again(&mut storage.space, view, records)?;
+    let ops: Vec<_> = records.iter().map(op_of).collect();
+    let mut view = view.write();
+    for op in &ops {
+        view.space_mut(op.space().0);
+    }
+    storage.apply(&mut view, &ops)
 }
 
 /// The highest number beyond `last` that a whole entry behind `end` of a segment says to be durable, zero if none

@@ -1,12 +1,12 @@
 //! Large values, in blocks of their own.
 //!
-//! A value that is not inline is cut into pieces (`split`), each in a slot of a block or in a run of blocks of
+//! A value that is not inline is cut into pieces (`space/split.rs`), each in a slot of a block or in a run of blocks of
 //! one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
 //! The map does not know them: a place is part of a value if a live record says so.
 //!
 //! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not: recovery
 //! also reads the values of records that are not proved durable ([`read_whole`]). The content of a piece may
-//! therefore change only when its record is proved durable (`limbo`).
+//! therefore change only when its record is proved durable (`space/release.rs`).
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use halite_pmem::{Appender, Flushed, Fresh};
 use halite_sim::locks::RwLock;
 
 use crate::BLOCKS_PER_SEGMENT;
-use crate::log::tail::Pending;
+use crate::durability::pending::Pending;
 use crate::read::view::View;
 use crate::record::{Draft, PIECES_MAX, Piece, Record};
+use crate::space::Space;
 use crate::space::split::{UNIT, UNITS};
-use crate::write::Writer;
 
 /// Pieces that were streamed, each with the token that its fence takes.
 pub(crate) type Streamed = Vec<(Appender, Flushed)>;
@@ -51,20 +51,23 @@ pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Opt
     record.pieces().iter().map(read).collect()
 }
 
-impl Writer {
+impl Space {
     /// Writes the values of operations that do not fit a record into free blocks, of which there are
-    /// enough: past the cache if the write `waits` for them, else through it.
+    /// enough: past the cache if the write `waits` for them, else through it. The record of the first operation will have
+    /// number `first`.
     pub(crate) fn write_values(
         &mut self,
         view: &RwLock<View>,
         ops: &[Op<'_>],
+        first: u64,
         waits: bool,
     ) -> Result<Values> {
         let mut values = Values::default();
         for (at, op) in ops.iter().enumerate() {
             let Op::Put { value, .. } = *op else { continue };
             if Draft::needs_overflow(value)
-                && let Err(error) = self.write_value(view, &mut values, at, value, waits)
+                && let Err(error) =
+                    self.write_value(view, &mut values, (at, first + at as u64), value, waits)
             {
                 self.discard(view, values);
                 return Err(error.unwrap_or_else(|| self.full()));
@@ -73,16 +76,15 @@ impl Writer {
         Ok(values)
     }
 
-    /// Writes the value of operation `at`. An error of `None` means that there is no room.
+    /// Writes the value of operation `at`, whose record will have number `seq`. An error of `None` means that there is no room.
     pub(crate) fn write_value(
         &mut self,
         view: &RwLock<View>,
         values: &mut Values,
-        at: usize,
+        (at, seq): (usize, u64),
         value: &[u8],
         waits: bool,
     ) -> std::result::Result<(), Option<Error>> {
-        let seq = self.next_seq + at as u64;
         let born = view.read().epoch;
         let mut rest = value;
         while !rest.is_empty() {
@@ -90,14 +92,14 @@ impl Writer {
             let is_fine = pieces.len() < PIECES_MAX;
             // The free places may be too scattered.
             let found =
-                if is_fine { self.blocks.take_piece(rest.len() as u64, born) } else { None };
+                if is_fine { self.blocks_mut().take_piece(rest.len() as u64, born) } else { None };
             let Some((place, len)) = found else { return Err(None) };
             let (bytes, behind) = rest.split_at(len as usize);
-            let piece = Piece::new(place, bytes, self.salt, seq);
+            let piece = Piece::new(place, bytes, self.salt(), seq);
             pieces.push(piece);
-            self.blocks.born(piece.block(), len);
+            self.blocks_mut().born(piece.block(), len);
             let mut appender =
-                claim_piece(&self.device, place, len).map_err(Some)?.into_appender(0);
+                claim_piece(self.device(), place, len).map_err(Some)?.into_appender(0);
             let published = appender.published().clone();
             view.write().pieces.insert(place, born, published.clone());
             if waits {
@@ -120,8 +122,8 @@ impl Writer {
         for piece in pieces.values().flatten() {
             let (place, len) = (piece.place.get(), piece.len.get().into());
             view.write().pieces.remove(place);
-            self.blocks.died(piece.block(), len);
-            self.blocks.free_piece(place, len);
+            self.blocks_mut().died(piece.block(), len);
+            self.blocks_mut().free_piece(place, len);
         }
     }
 }

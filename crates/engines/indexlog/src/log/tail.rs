@@ -5,13 +5,13 @@ use std::sync::Arc;
 use halite_alloc::Device;
 use halite_blocks::log::frame;
 use halite_contract::Result;
-use halite_pmem::{Appender, Fenced, Flushed, Published};
+use halite_pmem::{Appender, Fenced, Flushed};
 
+use crate::durability::pending::Pending;
 use crate::entry::Entry;
 use crate::read::readable::Readable;
-use crate::record::{self, ALIGN, BATCH_ALIGN};
-use crate::space::blocks::Blocks;
-use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+use crate::record::{self, BATCH_ALIGN};
+use crate::{ALIGN, BLOCK, BLOCKS_PER_SEGMENT};
 
 /// The block that is being appended to, and the records that are about to be appended.
 #[derive(Default)]
@@ -27,32 +27,6 @@ struct Current {
     block: u32,
     seed: u64,
     appender: Appender,
-}
-
-/// Bytes that readers may see and that are not yet durable.
-pub(crate) struct Pending {
-    published: Arc<Published>,
-    start: u64,
-    end: u64,
-}
-
-impl Pending {
-    pub(crate) fn new(published: Arc<Published>, range: std::ops::Range<u64>) -> Self {
-        Self { published, start: range.start, end: range.end }
-    }
-
-    pub(crate) fn flush(&self) -> Flushed {
-        self.published.flush(self.start..self.end)
-    }
-
-    /// Joins `next` to this range if it goes on where this ends.
-    pub(crate) fn extend(&mut self, next: &Self) -> bool {
-        let goes_on = Arc::ptr_eq(&self.published, &next.published) && self.end == next.start;
-        if goes_on {
-            self.end = next.end;
-        }
-        goes_on
-    }
 }
 
 /// A block of records that is no longer appended to.
@@ -93,14 +67,14 @@ impl Tail {
     pub(crate) fn enter(
         &mut self,
         device: &Device,
-        blocks: &Blocks,
         block: u32,
+        incarnation: u32,
         salt: u64,
     ) -> Result<Readable> {
         debug_assert!(self.current.is_none());
         let fresh = claim(device, block, BLOCK)?;
         let appender = fresh.into_appender(0);
-        let seed = record::seed(salt, block, blocks.incarnation(block));
+        let seed = record::seed(salt, block, incarnation);
         let readable = Readable { published: Arc::clone(appender.published()), seed: Some(seed) };
         self.current = Some(Current { block, seed, appender });
         self.proof = None;
@@ -152,8 +126,7 @@ impl Tail {
         self.chunk.clear();
         current.appender.reveal();
         self.proof = None;
-        let published = Arc::clone(current.appender.published());
-        Some(Pending { published, start: range.start, end: range.end })
+        Some(Pending::new(Arc::clone(current.appender.published()), range))
     }
 }
 

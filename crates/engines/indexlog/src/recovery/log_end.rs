@@ -24,8 +24,8 @@ use crate::read::readable::Readable;
 use crate::read::view::View;
 use crate::record::walk::each_record;
 use crate::record::{self, BATCH_ALIGN, Record};
+use crate::space::Space;
 use crate::space::block_map::{FIRSTS, Life, State};
-use crate::write::Writer;
 
 /// A block whose end is known only from its records.
 pub(crate) struct OpenBlock {
@@ -101,7 +101,7 @@ impl OpenBlock {
 
     /// Reads the large values of the records behind number `durable`. Returns how many records there are
     /// before the first whose value is torn.
-    fn read_values(&mut self, writer: &Writer, durable: u64) -> usize {
+    fn read_values(&mut self, space: &Space, durable: u64) -> usize {
         let first = self.seqs.map_or(0, |(first, _)| first);
         let proved = (durable + 1).saturating_sub(first) as usize;
         for at in proved..self.records.len() {
@@ -111,7 +111,7 @@ impl OpenBlock {
             let begin = at.checked_sub(1).map_or(0, |before| self.records[before].end);
             let bytes = &self.fresh.bytes()[begin as usize..];
             let record = Record::read(bytes, frame::place(self.seed, begin)).ok();
-            match record.and_then(|record| read_whole(&writer.device, &record, writer.salt)) {
+            match record.and_then(|record| read_whole(space.device(), &record, space.salt())) {
                 Some(value) => self.records[at].value = value,
                 None => return at,
             }
@@ -135,15 +135,15 @@ fn first_near(number: u32, near: u64) -> u64 {
 
 /// Takes the sealed blocks into use, unread, and returns the open ones, read, in the order in which they were opened.
 pub(crate) fn take_sealed_blocks(
-    writer: &mut Writer,
+    space: &mut Space,
     view: &mut View,
     lives: &[(u32, Life)],
 ) -> Result<Vec<OpenBlock>> {
     let mut open = Vec::new();
     for &(block, life) in lives {
-        writer.blocks.take_found(block);
-        let fresh = claim(&writer.device, block, BLOCK)?;
-        let seed = record::seed(writer.salt, block, life.incarnation);
+        space.blocks_mut().take_found(block);
+        let fresh = claim(space.device(), block, BLOCK)?;
+        let seed = record::seed(space.salt(), block, life.incarnation);
         match life.state {
             State::Sealed(used) if used <= BLOCK => take(view, block, fresh, used, seed),
             State::Sealed(used) => {
@@ -282,16 +282,17 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Decides how many records of the open blocks to keep. `reads_values` says whether to check their large values,
+    /// Decides how many records of the open blocks to keep. The numbers of their first records are not far from `near`. `reads_values` says whether to check their large values,
     /// as is needed where there is no change log.
     pub(crate) fn find(
-        writer: &Writer,
+        space: &Space,
+        near: u64,
         sealed: Sealed,
         mut open: Vec<OpenBlock>,
         reads_values: bool,
     ) -> Result<Self> {
-        let near = sealed.near(&open, writer.near);
-        let durable = sealed.durable(&open).max(writer.map.durable()?);
+        let near = sealed.near(&open, near);
+        let durable = sealed.durable(&open).max(space.map().durable()?);
         let Sealed { runs: sealed, batch: sealed_batch, .. } = sealed;
         let mut records_cut = 0;
         // The number that must come next, if it is known; and whether a record is missing.
@@ -311,7 +312,7 @@ impl Cut {
                 continue;
             }
             if reads_values {
-                let whole = open.read_values(writer, durable);
+                let whole = open.read_values(space, durable);
                 broken = whole < open.records.len();
                 records_cut += (open.records.len() - whole) as u64;
                 open.records.truncate(whole);
@@ -458,11 +459,11 @@ impl Cut {
 
     /// Drops the blocks behind the cut durably, and then makes the kept records durable, so that a crash in between
     /// finds either the same gap again or none.
-    pub(crate) fn drop_and_flush(mut self, writer: &mut Writer) -> Result<Kept> {
+    pub(crate) fn drop_and_flush(mut self, space: &mut Space) -> Result<Kept> {
         if let Some(log) = &mut self.log {
             let erased = log.erase_behind_end();
             if !erased.is_empty() {
-                writer.pool.fence_all(&erased)?;
+                space.pool().fence_all(&erased)?;
             }
         }
         let last = self.last();
@@ -475,7 +476,7 @@ impl Cut {
             dropped.reverse();
         }
         let late = planted!(CutKeptBeforeDropped).then(|| std::mem::take(&mut dropped));
-        drop_blocks(dropped, writer)?;
+        drop_blocks(dropped, space)?;
         // If the process died and the power did not fail, the records that were read may not be durable yet.
         let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
         let mut flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
@@ -484,7 +485,7 @@ impl Cut {
         if let Some(log) = &self.log {
             log.flush(&mut flushed);
         }
-        let proofs = writer.pool.fence_found(&flushed)?;
+        let proofs = space.pool().fence_found(&flushed)?;
         if let Some(log) = &mut self.log {
             log.values.clear();
         }
@@ -555,37 +556,37 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Seals the blocks, when those of all partitions are durable. Returns them.
-    pub(crate) fn seal(self, writer: &mut Writer, view: &mut View) -> Result<Vec<u32>> {
+    pub(crate) fn seal(self, space: &mut Space, view: &mut View) -> Result<Vec<u32>> {
         if self.blocks.is_empty() && self.unproved.is_none() {
             return Ok(Vec::new());
         }
         let mut sealed = Vec::new();
         if let Some(last) = self.unproved {
             // Large values that no live record refers to may be overwritten from now on.
-            writer.map.set_durable(last);
+            space.map_mut().set_durable(last);
         }
         for (mut open, proof) in self.blocks {
             open.records.iter_mut().for_each(|record| record.value.clear());
-            let incarnation = writer.blocks.incarnation(open.block);
+            let incarnation = space.blocks().incarnation(open.block);
             let life = Life { state: State::Sealed(open.end()), incarnation };
-            writer.map.set(open.block, life, Some(&proof));
+            space.map_mut().set(open.block, life, Some(&proof));
             let (end, seed) = (open.end(), open.seed);
             sealed.push(open.block);
             take(view, open.block, open.fresh, end, seed);
         }
-        writer.fence_with_map(Vec::new())?;
-        drop_blocks(self.late, writer)?;
+        space.fence_with_map(Vec::new())?;
+        drop_blocks(self.late, space)?;
         Ok(sealed)
     }
 }
 
 /// Frees blocks behind the cut, one after the other.
-fn drop_blocks(dropped: Vec<OpenBlock>, writer: &mut Writer) -> Result<()> {
+fn drop_blocks(dropped: Vec<OpenBlock>, space: &mut Space) -> Result<()> {
     for open in dropped {
-        let incarnation = writer.blocks.incarnation(open.block);
-        writer.map.set(open.block, Life { state: State::Free, incarnation }, None);
-        writer.blocks.free(open.block);
-        writer.fence_with_map(Vec::new())?;
+        let incarnation = space.blocks().incarnation(open.block);
+        space.map_mut().set(open.block, Life { state: State::Free, incarnation }, None);
+        space.blocks_mut().free(open.block);
+        space.fence_with_map(Vec::new())?;
     }
     Ok(())
 }

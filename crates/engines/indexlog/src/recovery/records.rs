@@ -5,7 +5,6 @@
 //! a TLB miss too; so keys are read again only where these bytes do not tell them apart, and the index is built from
 //! starts of keys.
 
-use crate::recovery::stop::go_on;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +18,7 @@ use crate::read::readable::Readable;
 use crate::read::view::View;
 use crate::record::walk::each_record;
 use crate::record::{self, KEY_AT, Kind};
+use crate::recovery::stop::go_on;
 use crate::tombstones::{RangeTombstone, Stale};
 
 /// Common prefixes are looked for up to this length, in bytes: a prefix that a head leaves out may have to be put
@@ -42,7 +42,7 @@ const HEAD_LEN: usize = size_of::<u128>();
 
 /// A put or a delete.
 #[derive(Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct RecordRef {
     /// Bytes of the key, padded with zeros.
     head: u128,
     /// Its entry, with the flags below in place of the count of stale versions.
@@ -60,7 +60,7 @@ const SHARED: u64 = 1 << 60;
 const LEN_SHIFT: u32 = 53;
 const LEN: u64 = 31 << LEN_SHIFT;
 
-impl Found {
+impl RecordRef {
     fn new(rest: &[u8], place: u64, seq: u64) -> Self {
         let len = rest.len().min(HEAD_LEN + 1) as u64;
         Self { head: head_of(rest), place: place | len << LEN_SHIFT, seq }
@@ -104,7 +104,7 @@ impl Found {
 /// The start of a key: enough to tell it from its neighbours.
 pub(crate) enum Start<'a> {
     /// The first bytes of a key that goes on behind them, or does not.
-    Part { bytes: [u8; START_LEN_MAX], len: usize, whole: Option<(&'a Keys<'a>, Found)> },
+    Part { bytes: [u8; START_LEN_MAX], len: usize, whole: Option<(&'a Keys<'a>, RecordRef)> },
     /// The whole key.
     Whole(&'a [u8]),
 }
@@ -130,8 +130,8 @@ impl SortedKey for Start<'_> {
 
 /// The records of a key space.
 #[derive(Default)]
-pub(crate) struct FoundSpace {
-    pub(crate) records: Vec<Found>,
+pub(crate) struct SpaceRecords {
+    pub(crate) records: Vec<RecordRef>,
     /// The first key, or its start.
     first: Vec<u8>,
     /// How many bytes of it all keys have in common.
@@ -141,7 +141,7 @@ pub(crate) struct FoundSpace {
     cuts: Vec<(usize, usize)>,
 }
 
-impl FoundSpace {
+impl SpaceRecords {
     fn push(&mut self, key: &[u8], place: u64, seq: u64) {
         if self.records.is_empty() {
             self.first = key[..key.len().min(COMMON_MAX)].to_vec();
@@ -150,7 +150,7 @@ impl FoundSpace {
             self.cuts.push((self.records.len(), self.common));
             self.common = common_prefix(key, &self.first[..self.common]);
         }
-        self.records.push(Found::new(&key[self.common..], place, seq));
+        self.records.push(RecordRef::new(&key[self.common..], place, seq));
     }
 
     /// Sorts the records by key, and those with one key by age.
@@ -172,7 +172,7 @@ impl FoundSpace {
         &'a self,
         keys: &'a Keys<'a>,
         are_read: bool,
-    ) -> impl Iterator<Item = &'a [Found]> {
+    ) -> impl Iterator<Item = &'a [RecordRef]> {
         let mut rest = &self.records[..];
         std::iter::from_fn(move || {
             let (_, behind) = rest.split_first()?;
@@ -189,7 +189,7 @@ impl FoundSpace {
     }
 
     /// The start of a record's key.
-    pub(crate) fn start_of<'a>(&self, found: &Found, keys: &'a Keys<'a>) -> Start<'a> {
+    pub(crate) fn start_of<'a>(&self, found: &RecordRef, keys: &'a Keys<'a>) -> Start<'a> {
         let len = self.common + found.whole_len().unwrap_or(HEAD_LEN);
         if found.place & SHARED != 0 || len > START_LEN_MAX {
             return Start::Whole(keys.of(found));
@@ -219,7 +219,7 @@ impl<'a> Keys<'a> {
 
     /// The key of a record that was checked when it was found.
     #[inline]
-    pub(crate) fn of(&self, found: &Found) -> &'a [u8] {
+    pub(crate) fn of(&self, found: &RecordRef) -> &'a [u8] {
         let entry = found.entry();
         let block = self.blocks.get(entry.block() as usize).copied().flatten();
         let record = block.and_then(|(_, bytes)| bytes.get(entry.offset() as usize..));
@@ -227,7 +227,7 @@ impl<'a> Keys<'a> {
     }
 
     #[inline]
-    fn prefetch(&self, found: &Found) {
+    fn prefetch(&self, found: &RecordRef) {
         let entry = found.entry();
         if let Some(Some((published, _))) = self.blocks.get(entry.block() as usize) {
             published.prefetch(entry.offset() + KEY_AT);
@@ -236,14 +236,19 @@ impl<'a> Keys<'a> {
 }
 
 /// Sorts records by their heads, and where these are equal by more of their keys.
-fn sort(records: &mut [Found], keys: &Keys<'_>, levels: usize, stop: &AtomicBool) -> Result<()> {
+fn sort(
+    records: &mut [RecordRef],
+    keys: &Keys<'_>,
+    levels: usize,
+    stop: &AtomicBool,
+) -> Result<()> {
     sort_heads(records, SORTED_AT_ONCE, stop)?;
     let mut runs = records.chunk_by_mut(|a, b| a.head == b.head).filter(|run| run.len() > 1);
     runs.try_for_each(|run| sort_run(run, keys, levels, stop))
 }
 
 /// Sorts records by their heads alone, no more than `at_once` in one step.
-fn sort_heads(records: &mut [Found], at_once: usize, stop: &AtomicBool) -> Result<()> {
+fn sort_heads(records: &mut [RecordRef], at_once: usize, stop: &AtomicBool) -> Result<()> {
     go_on(stop)?;
     if records.len() <= at_once {
         records.sort_unstable_by_key(|found| found.head);
@@ -256,7 +261,12 @@ fn sort_heads(records: &mut [Found], at_once: usize, stop: &AtomicBool) -> Resul
 }
 
 /// Sorts records whose heads are equal.
-fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize, stop: &AtomicBool) -> Result<()> {
+fn sort_run(
+    run: &mut [RecordRef],
+    keys: &Keys<'_>,
+    levels: usize,
+    stop: &AtomicBool,
+) -> Result<()> {
     go_on(stop)?;
     run.iter().take(AHEAD).for_each(|found| keys.prefetch(found));
     let first = keys.of(&run[0]);
@@ -299,14 +309,14 @@ fn sort_run(run: &mut [Found], keys: &Keys<'_>, levels: usize, stop: &AtomicBool
 
 /// All records of the blocks.
 #[derive(Default)]
-pub(crate) struct FoundAll {
-    pub(crate) spaces: BTreeMap<u32, FoundSpace>,
+pub(crate) struct AllRecords {
+    pub(crate) spaces: BTreeMap<u32, SpaceRecords>,
     /// Key space, whether it is a copy, and the tombstone.
     pub(crate) ranges: Vec<(u32, bool, RangeTombstone)>,
     pub(crate) seq_max: u64,
 }
 
-impl FoundAll {
+impl AllRecords {
     /// How many records there are.
     pub(crate) fn len(&self) -> u64 {
         let records: usize = self.spaces.values().map(|space| space.records.len()).sum();
@@ -325,7 +335,7 @@ impl FoundAll {
         }
         published.read_ahead(from);
         // Nearly all records of a block are of one key space.
-        let (mut number, mut space) = (None, FoundSpace::default());
+        let (mut number, mut space) = (None, SpaceRecords::default());
         let read = each_record(bytes, *seed, block, from, |at, record, footprint| {
             self.seq_max = self.seq_max.max(record.seq());
             let entry = Entry::new(block, at, footprint, record.has_overflow());
@@ -371,7 +381,7 @@ fn head_of(bytes: &[u8]) -> u128 {
     u128::from_be_bytes(padded)
 }
 
-const _: () = assert!(size_of::<Found>() == 32);
+const _: () = assert!(size_of::<RecordRef>() == 32);
 
 #[cfg(test)]
 mod tests {
@@ -386,7 +396,7 @@ mod tests {
             heads in prop::collection::vec(0..50_u64, 0..300),
             at_once in 1..100_usize,
         ) {
-            let found = |head: &u64| Found::new(&head.to_be_bytes(), 0, *head);
+            let found = |head: &u64| RecordRef::new(&head.to_be_bytes(), 0, *head);
             let mut records: Vec<_> = heads.iter().map(found).collect();
             sort_heads(&mut records, at_once, &AtomicBool::new(false)).unwrap();
             let mut sorted = heads;
@@ -397,7 +407,7 @@ mod tests {
 
     #[test]
     fn sorting_is_given_up_when_the_store_is_closed() {
-        let mut records = vec![Found::new(b"key", 0, 1); 10];
+        let mut records = vec![RecordRef::new(b"key", 0, 1); 10];
         let stopped = sort_heads(&mut records, 3, &AtomicBool::new(true));
         assert!(matches!(stopped, Err(Error::Poisoned { .. })));
     }

@@ -20,7 +20,7 @@ use halite_contract::{Error, Result};
 use halite_pmem::{Fenced, Flushed, Pool, Words};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, record};
+use crate::{ALIGN, BLOCK, BLOCKS_PER_SEGMENT};
 
 /// Words in a map segment.
 const WORDS: u32 = (SEGMENT / 8) as u32;
@@ -206,7 +206,7 @@ impl BlockMap {
             1 => Some(State::Free),
             2 => Some(State::Open(number)),
             3 if number == 0 => None,
-            3 => Some(State::Sealed(u64::from(number) * record::ALIGN)),
+            3 => Some(State::Sealed(u64::from(number) * ALIGN)),
             _ => None,
         };
         let life = state.map(|state| Life { state, incarnation });
@@ -283,7 +283,7 @@ impl BlockMap {
         let (state, number) = match life.state {
             State::Free => (1, 0),
             State::Open(first) => (2, u64::from(first)),
-            State::Sealed(used) => (3, used / record::ALIGN),
+            State::Sealed(used) => (3, used / ALIGN),
         };
         let word = u64::from(life.incarnation) << 42 | number << 18 | state << 16;
         let mut input = [0; 12];
@@ -293,7 +293,7 @@ impl BlockMap {
     }
 }
 
-const _: () = assert!(BLOCK / record::ALIGN < FIRSTS as u64);
+const _: () = assert!(BLOCK / ALIGN < FIRSTS as u64);
 const _: () = assert!(WORDS.is_multiple_of(BLOCKS_PER_SEGMENT));
 const _: () = assert!(HEAD.is_multiple_of(BLOCKS_PER_SEGMENT));
 

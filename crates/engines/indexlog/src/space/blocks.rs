@@ -13,8 +13,7 @@ use crate::space::block_map::INCARNATIONS;
 use crate::space::split::{
     CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of,
 };
-use crate::space::victims::Victims;
-use crate::space::victims::WORTHWHILE;
+use crate::space::victims::{Victims, WORTHWHILE};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// The use of a block.
@@ -46,7 +45,7 @@ struct Block {
     live: u64,
     /// Bytes of these that are tombstones, which no scan reads.
     tombstones: u64,
-    /// The epochs in which indexes pointed to its records (`scans`).
+    /// The epochs in which indexes pointed to its records (`read/scans.rs`).
     shown: Shown,
 }
 

@@ -4,7 +4,7 @@
 //! durable; then by scans that began while it was visible; then by readers that hold it. It waits for each in turn:
 //!
 //! 1. Queued, until its copy or replacement is durable. Then a block's word in the map is made free, durably.
-//! 2. Pinned, filed under the youngest scan that may read it (`scans`), until no such scan is left. Space that no
+//! 2. Pinned, filed under the youngest scan that may read it (`read/scans.rs`), until no such scan is left. Space that no
 //!    live scan can have seen skips this step: a scan pins only space that it can read, never space that was written
 //!    later.
 //! 3. Held, while readers still use it.
@@ -13,30 +13,24 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use halite_contract::Result;
-use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
 use crate::BLOCK;
-use crate::read::readable::Readable;
 use crate::read::scans::Shown;
-use crate::read::view::View;
 use crate::record::Piece;
-use crate::space::block_map::{Life, State};
-use crate::space::split::{UNITS, piece_space};
-use crate::write::Writer;
+use crate::space::split::piece_space;
 
 /// A block, or a piece of a value, in limbo.
 pub(crate) struct Limbo {
-    what: What,
+    pub(super) what: What,
     /// The epochs in which it was visible.
-    shown: Shown,
+    pub(super) shown: Shown,
     /// Its copy or replacement is durable once the record of this number is.
     seq: u64,
 }
 
 #[derive(Clone, Copy)]
-enum What {
+pub(super) enum What {
     Block(u32),
     /// A piece of the value of record number `of`.
     Piece {
@@ -80,7 +74,7 @@ struct Pinned {
 
 /// The blocks and pieces in limbo.
 #[derive(Default)]
-pub(crate) struct Waiting {
+pub(crate) struct LimboList {
     /// Space that recovery may reach, in the order of the record numbers that have to be durable.
     queue: VecDeque<Limbo>,
     /// Bytes of the queue.
@@ -97,10 +91,10 @@ pub(crate) struct Waiting {
     blocks: usize,
 }
 
-impl Waiting {
-    /// Whether recovery can reach no space that is in limbo.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.queue.is_empty()
+impl LimboList {
+    /// Whether recovery can reach space that is in limbo.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
     }
 
     /// Whether the map still says of a collected block that it holds records.
@@ -134,7 +128,7 @@ impl Waiting {
 
     /// Pops the oldest entry of the queue if its copy or replacement is among the records up to `durable`, which are
     /// durable.
-    fn next(&mut self, durable: u64) -> Option<Limbo> {
+    pub(super) fn next(&mut self, durable: u64) -> Option<Limbo> {
         let is_next =
             |limbo: &mut Limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced);
         let next = self.queue.pop_front_if(is_next)?;
@@ -143,7 +137,7 @@ impl Waiting {
     }
 
     /// Files space under the youngest scan that may read it.
-    fn pin(&mut self, epoch: u64, limbo: Limbo) {
+    pub(super) fn pin(&mut self, epoch: u64, limbo: Limbo) {
         self.pinned_bytes += limbo.space();
         self.pinned_blocks += usize::from(limbo.is_block());
         let pinned = self.pinned.entry(epoch).or_default();
@@ -152,122 +146,42 @@ impl Waiting {
     }
 
     /// Takes out the space that is filed under an epoch.
-    fn unpin(&mut self, epoch: u64) -> Vec<Limbo> {
+    pub(super) fn unpin(&mut self, epoch: u64) -> Vec<Limbo> {
         let unpinned = self.pinned.remove(&epoch).unwrap_or_default();
         self.pinned_bytes -= unpinned.all.iter().map(Limbo::space).sum::<u64>();
         self.pinned_blocks -= unpinned.blocks as usize;
         unpinned.all
     }
-}
 
-impl Writer {
     /// Whether a collected block waits for more than scans: for its copies to be durable, or for readers. The block
     /// that is collected next, whichever it is, may then have to wait too.
     pub(crate) fn has_waiting_block(&self) -> bool {
-        self.limbo.blocks > self.limbo.pinned_blocks
+        self.blocks > self.pinned_blocks
     }
 
-    /// Frees the space in limbo that no scan, no reader and no recovery can reach any more. Tries at most `held_max`
-    /// of the entries that readers held before, in turns. Returns whether any space was freed. A block costs at most
-    /// 2 fences, and a segment that is given back with it another one.
-    pub(crate) fn release_limbo(&mut self, view: &RwLock<View>, held_max: usize) -> Result<bool> {
-        let mut released = false;
-        for _ in 0..self.limbo.held.len().min(held_max) {
-            let Some(limbo) = self.limbo.held.pop_front() else { break };
-            released |= self.release_or_hold(view, limbo)?;
-        }
-        for epoch in self.scans.take_ended() {
-            for limbo in self.limbo.unpin(epoch) {
-                released |= self.release_or_pin(view, limbo)?;
-            }
-        }
-        while let Some(limbo) = self.limbo.next(self.durable_seq) {
-            if let What::Block(block) = limbo.what {
-                let freed = self.free_block(block);
-                self.poison_by(freed)?;
-                self.limbo.queued_blocks -= 1;
-            }
-            released |= self.release_or_pin(view, limbo)?;
-        }
-        Ok(released)
+    /// Notes that the map says of a block that left the queue that it is free.
+    pub(super) fn freed_in_map(&mut self) {
+        self.queued_blocks -= 1;
     }
 
-    fn release_or_pin(&mut self, view: &RwLock<View>, limbo: Limbo) -> Result<bool> {
-        match self.scans.pin(limbo.shown) {
-            Some(epoch) => {
-                self.limbo.pin(epoch, limbo);
-                Ok(false)
-            }
-            None => self.release_or_hold(view, limbo),
-        }
+    /// Entries that only readers hold.
+    pub(super) fn held_len(&self) -> usize {
+        self.held.len()
     }
 
-    fn release_or_hold(&mut self, view: &RwLock<View>, limbo: Limbo) -> Result<bool> {
-        let released = self.release(view, limbo.what)?;
-        if released {
-            self.limbo.blocks -= usize::from(limbo.is_block());
-        } else {
-            self.limbo.held.push_back(limbo);
-        }
-        Ok(released)
+    /// Takes out the space that readers have held for the longest time.
+    pub(super) fn pop_held(&mut self) -> Option<Limbo> {
+        self.held.pop_front()
     }
 
-    fn release(&mut self, view: &RwLock<View>, what: What) -> Result<bool> {
-        let block = match what {
-            What::Block(block) => {
-                let Some(Readable { published, seed }) = view.write().take_block(block) else {
-                    return Ok(false);
-                };
-                if let Err(published) = published.reclaim() {
-                    view.write().set_block(block, Readable { published, seed });
-                    return Ok(false);
-                }
-                self.blocks.free(block);
-                block
-            }
-            What::Piece { place, len, of } => {
-                let removed = view.write().pieces.remove(place);
-                let Some((born, published)) = removed else { return Ok(false) };
-                if let Err(published) = published.reclaim() {
-                    view.write().pieces.insert(place, born, published);
-                    return Ok(false);
-                }
-                let proved = self.prove(of);
-                self.poison_by(proved)?;
-                self.blocks.free_piece(place, len);
-                place / UNITS
-            }
-        };
-        let released = self.release_if_spare(block);
-        self.poison_by(released)?;
-        Ok(true)
+    /// Files space under those that only readers hold.
+    pub(super) fn hold(&mut self, limbo: Limbo) {
+        self.held.push_back(limbo);
     }
 
-    /// Makes the durability of record `of` known to recovery, so that recovery does not check its value, whose space
-    /// is about to be reused. One fence if it is not known yet: the record and its successor waited for the same
-    /// fence.
-    fn prove(&mut self, of: u64) -> Result<()> {
-        if of > self.proved_seq && !planted!(ValueReusedBeforeProved) {
-            self.map.set_durable(self.durable_seq);
-            self.fence_with_map(Vec::new())?;
-            self.proved_seq = self.durable_seq;
-        }
-        Ok(())
-    }
-
-    /// Frees a block durably. At most 2 fences.
-    fn free_block(&mut self, block: u32) -> Result<()> {
-        // The map must cover the copies before the originals can go.
-        if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
-            let covered_by_map_alone = Vec::new();
-            self.fence_with_map(covered_by_map_alone)?;
-        }
-        let incarnation = self.blocks.incarnation(block);
-        self.map.set(block, Life { state: State::Free, incarnation }, None);
-        if !planted!(BlockReusedBeforeFreed) {
-            self.fence_with_map(Vec::new())?;
-        }
-        Ok(())
+    /// Notes that space is free.
+    pub(super) fn released(&mut self, limbo: &Limbo) {
+        self.blocks -= usize::from(limbo.is_block());
     }
 }
 
@@ -277,7 +191,7 @@ mod tests {
 
     #[test]
     fn space_leaves_limbo_when_neither_a_crash_nor_a_scan_leads_to_it() {
-        let mut waiting = Waiting::default();
+        let mut waiting = LimboList::default();
         for (block, seq) in [(1, 10), (2, 10), (3, 20)] {
             waiting.push(Limbo::block(block, Shown::default(), seq));
         }
@@ -287,6 +201,6 @@ mod tests {
         durable.into_iter().for_each(|limbo| waiting.pin(7, limbo));
         assert_eq!((waiting.pinned_bytes(), waiting.unpin(6).len()), (2 * BLOCK, 0));
         assert_eq!((waiting.unpin(7).len(), waiting.pinned_bytes()), (2, 0));
-        assert!(!waiting.is_durable() && waiting.next(20).is_some() && waiting.is_durable());
+        assert!(waiting.has_queued() && waiting.next(20).is_some() && !waiting.has_queued());
     }
 }

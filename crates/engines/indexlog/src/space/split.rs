@@ -3,7 +3,7 @@
 //! A block is split when a piece finds no slot of its class, and is whole again when its last slot is free. Which
 //! slots are taken is volatile, like everything that is known of values: recovery reads it from the records. Slots
 //! are taken from the fullest block that has a free one, so that other blocks empty themselves; blocks that do not
-//! are emptied (`compact`), for which the record of each piece is known.
+//! are emptied (`collection/compact.rs`), for which the record of each piece is known.
 
 use std::collections::BTreeSet;
 

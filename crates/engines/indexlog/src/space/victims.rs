@@ -10,10 +10,9 @@
 //! dies slowly does not keep its garbage for ever. Under uniform updates all blocks die alike, and this is
 //! the block with the most to reclaim; under skewed ones a third less is moved.
 
-use crate::BLOCK;
 use std::collections::BTreeSet;
 
-use crate::record::ALIGN;
+use crate::{ALIGN, BLOCK};
 
 /// A block with less to reclaim, in bytes, is not worth collecting for a put.
 pub(crate) const WORTHWHILE: u64 = BLOCK / 32;

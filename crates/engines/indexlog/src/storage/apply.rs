@@ -3,32 +3,32 @@
 
 use halite_contract::{Op, Result};
 
+use super::Storage;
 use crate::entry::Entry;
 use crate::read::view::View;
 use crate::space::limbo::Limbo;
 use crate::tombstones::{RangeTombstone, Stale};
-use crate::write::Writer;
 
-impl Writer {
+impl Storage {
     /// Applies to the view operations whose records are written.
     ///
     /// # Errors A record is damaged whose key had to be read. The written records are not visible then.
     pub(crate) fn apply(&mut self, view: &mut View, ops: &[Op<'_>]) -> Result<()> {
-        let first_seq = self.next_seq - ops.len() as u64;
+        let first_seq = self.next() - ops.len() as u64;
         for (at, op) in ops.iter().enumerate() {
-            let entry = self.entries[at];
+            let entry = self.log.entries()[at];
             match *op {
                 Op::Put { space, key, value } => {
-                    self.blocks.born(entry.block(), entry.footprint());
+                    self.space.blocks_mut().born(entry.block(), entry.footprint());
                     self.user_bytes += (key.len() + value.len()) as u64;
                     self.apply_put(view, space.0, key, entry)?;
                 }
                 Op::Delete { space, key } => {
-                    self.blocks.tombstone_born(entry.block(), entry.footprint());
+                    self.space.blocks_mut().tombstone_born(entry.block(), entry.footprint());
                     self.apply_delete(view, space.0, key, entry)?;
                 }
                 Op::DeleteRange { space, start, end } => {
-                    self.blocks.tombstone_born(entry.block(), entry.footprint());
+                    self.space.blocks_mut().tombstone_born(entry.block(), entry.footprint());
                     let tombstone = RangeTombstone {
                         seq: first_seq + at as u64,
                         start: start.into(),
@@ -40,7 +40,7 @@ impl Writer {
                 }
             }
         }
-        view.position = self.next_seq;
+        view.position = self.next();
         view.end_change();
         Ok(())
     }
@@ -56,9 +56,9 @@ impl Writer {
         };
         let old = index.insert_with(key, with_stale, blocks)?;
         if let Some(old) = old {
-            self.bury(view, Entry::from_bits(old));
+            self.count_dead(view, Entry::from_bits(old));
         } else if let Some(tombstone) = self.tombstones.remove(space, key, blocks)? {
-            self.bury_tombstone(tombstone);
+            self.count_dead_tombstone(tombstone);
             index.insert(key, entry.with_stale(tombstone.stale() + 1).bits(), blocks)?;
         }
         Ok(())
@@ -78,14 +78,14 @@ impl Writer {
         let mut stale = 0;
         if let Some(old) = index.remove(key, blocks)?.map(Entry::from_bits) {
             stale = old.stale() + 1;
-            self.bury(view, old);
+            self.count_dead(view, old);
         } else if let Some(tombstone) = self.tombstones.get(space, key, blocks)? {
             stale = tombstone.stale() + 1;
-            self.bury_tombstone(tombstone);
+            self.count_dead_tombstone(tombstone);
         }
         self.tombstones.insert(space, key, entry.with_stale(stale), &view.blocks)?;
         if stale == 0 {
-            self.blocks.tombstone_died(entry.block(), entry.footprint());
+            self.space.blocks_mut().tombstone_died(entry.block(), entry.footprint());
         }
         Ok(())
     }
@@ -105,41 +105,45 @@ impl Writer {
         let dead = self.tombstones.remove_range(space, start, end, blocks)?;
         for old in live.into_iter().map(Entry::from_bits) {
             tombstone.stale.take_over(old);
-            self.bury(view, old);
+            self.count_dead(view, old);
         }
         for old in dead {
             tombstone.stale.take_over(old);
-            self.bury_tombstone(old);
+            self.count_dead_tombstone(old);
         }
         if tombstone.stale.is_zero() {
-            self.blocks.tombstone_died(tombstone.entry.block(), tombstone.entry.footprint());
+            self.space
+                .blocks_mut()
+                .tombstone_died(tombstone.entry.block(), tombstone.entry.footprint());
         }
         self.tombstones.insert_range(space, tombstone);
         Ok(())
     }
 
     /// Accounts for the death of a live record; a value in blocks of its own goes to limbo.
-    fn bury(&mut self, view: &mut View, dead: Entry) {
+    fn count_dead(&mut self, view: &mut View, dead: Entry) {
         if dead.has_overflow() {
             let pinned = view.pin_record(dead).ok();
             // A record that cannot be read any more leaves its value's blocks to the next open.
             let record = pinned.as_ref().and_then(|pinned| pinned.read().ok());
             for record in record.iter() {
                 for piece in record.pieces() {
-                    self.blocks.clear_owner(piece.place.get());
-                    self.blocks.died(piece.block(), piece.len.get().into());
+                    self.space.blocks_mut().clear_owner(piece.place.get());
+                    self.space.blocks_mut().died(piece.block(), piece.len.get().into());
                     let shown = view.piece_shown(piece);
-                    self.limbo.push(Limbo::piece(piece, shown, record.seq(), self.next_seq - 1));
+                    let replaced_by = self.next() - 1;
+                    let limbo = Limbo::piece(piece, shown, record.seq(), replaced_by);
+                    self.space.push_limbo(limbo);
                 }
             }
         }
-        self.blocks.hide(dead.block(), dead.footprint(), view.epoch);
+        self.space.blocks_mut().hide(dead.block(), dead.footprint(), view.epoch);
     }
 
     /// Accounts for the death of a tombstone that was superseded.
-    fn bury_tombstone(&mut self, dead: Entry) {
+    fn count_dead_tombstone(&mut self, dead: Entry) {
         if dead.stale() > 0 {
-            self.blocks.tombstone_died(dead.block(), dead.footprint());
+            self.space.blocks_mut().tombstone_died(dead.block(), dead.footprint());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Deletions whose tombstones are gone, for transactions that began before them.
 //!
 //! A tombstone is dropped when no older version of its key is on the medium, however new the tombstone is. A
-//! transaction that found the key absent still has to know whether it existed since (`expectation`). So the hashes of
+//! transaction that found the key absent still has to know whether it existed since (`validation`). So the hashes of
 //! the keys of dropped tombstones that are newer than the oldest snapshot are kept in DRAM; where those would be too
 //! many, only the highest number of such a tombstone is. Both may report a change that did not happen, and never miss
 //! one.
@@ -59,25 +59,25 @@ mod tests {
 
     #[test]
     fn what_went_is_told_to_snapshots_that_are_older() {
-        let mut forgotten = DroppedTombstones::default();
-        forgotten.note(1, b"a", 10, Some(8));
-        forgotten.note(1, b"b", 7, Some(8));
-        assert!(forgotten.has_since(1, b"a", 8) && forgotten.has_since(1, b"a", 10));
+        let mut dropped = DroppedTombstones::default();
+        dropped.note(1, b"a", 10, Some(8));
+        dropped.note(1, b"b", 7, Some(8));
+        assert!(dropped.has_since(1, b"a", 8) && dropped.has_since(1, b"a", 10));
         for (space, key, since) in [(1, &b"a"[..], 11), (2, b"a", 8), (1, b"b", 7), (1, b"c", 0)] {
-            assert!(!forgotten.has_since(space, key, since.max(1)), "{space} {key:?} {since}");
+            assert!(!dropped.has_since(space, key, since.max(1)), "{space} {key:?} {since}");
         }
-        forgotten.note_range(20);
-        assert!(forgotten.has_since(2, b"z", 20) && !forgotten.has_since(2, b"z", 21));
+        dropped.note_range(20);
+        assert!(dropped.has_since(2, b"z", 20) && !dropped.has_since(2, b"z", 21));
     }
 
     #[test]
     fn of_too_many_only_the_newest_number_is_known() {
-        let mut forgotten = DroppedTombstones::default();
+        let mut dropped = DroppedTombstones::default();
         let last = KEYS_MAX as u64 + 9;
-        (1..=last).for_each(|seq| forgotten.note(0, &seq.to_le_bytes(), seq, Some(1)));
-        assert!(forgotten.keys.len() <= KEYS_MAX);
-        assert!(forgotten.has_since(0, b"any", KEYS_MAX as u64));
-        assert!((1..=last).all(|seq| forgotten.has_since(0, &seq.to_le_bytes(), seq)));
-        assert!(!forgotten.has_since(0, b"any", last));
+        (1..=last).for_each(|seq| dropped.note(0, &seq.to_le_bytes(), seq, Some(1)));
+        assert!(dropped.keys.len() <= KEYS_MAX);
+        assert!(dropped.has_since(0, b"any", KEYS_MAX as u64));
+        assert!((1..=last).all(|seq| dropped.has_since(0, &seq.to_le_bytes(), seq)));
+        assert!(!dropped.has_since(0, b"any", last));
     }
 }

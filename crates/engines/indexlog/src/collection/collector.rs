@@ -1,16 +1,16 @@
 //! Collection of garbage (Lersch §5.6.3).
 //!
 //! The victim is the block with the most to reclaim while the pool can grow, and then the one with the best benefit
-//! for its cost (`victims`). Its live records are copied into the collector's own block, its dead ones are taken off
-//! their counts (`obituary`); when the copies are durable, the index points to them. When all of the victim is done,
-//! the collector's word in the map covers the copies, and the victim goes to limbo (`limbo`): its word becomes free,
+//! for its cost (`space/victims.rs`). Its live records are copied into the collector's own block, its dead ones are taken off
+//! their counts (`storage/liveness.rs`); when the copies are durable, the index points to them. When all of the victim is done,
+//! the collector's word in the map covers the copies, and the victim goes to limbo (`space/limbo.rs`): its word becomes free,
 //! durably, and it may be reused once no scan can read it.
 //!
 //! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each byte that
-//! is written has `n / g` bytes of the victim examined ([`Writer::pace`]), in steps of [`STEP`]. So no write waits
+//! is written has `n / g` bytes of the victim examined ([`Collector::pace`]), in steps of [`STEP`]. So no write waits
 //! for a whole block, and each pays for the space that it takes. Only if that does not suffice, as where readers hold
 //! blocks, a write waits for the rest of a victim. An idle caller collects ahead, a step at a time
-//! ([`Writer::collect_ahead`]): a burst of writes then finds free blocks.
+//! ([`Collector::collect_ahead`]): a burst of writes then finds free blocks.
 //!
 //! **Costs.** A step reads records one after the other, and asks for all of their leaves before it looks at the
 //! first. It compares no key and reads no other record, but for deleted keys: a live record's entry is the one that
@@ -24,8 +24,6 @@
 //! medium. So a tombstone that counts no record stays, and moves like a live one, until every such block is free in
 //! the map. One block is examined at a time, so no tombstone of another block is dropped before this one is in limbo.
 
-use crate::record::walk::record_at;
-use crate::space::victims::WORTHWHILE;
 use std::sync::Arc;
 
 use halite_contract::{Error, Result};
@@ -33,16 +31,18 @@ use halite_pmem::Published;
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
-use crate::collection::liveness::{find_puts, is_at};
 use crate::entry::Entry;
+use crate::log::tail::Tail;
 use crate::read::readable::Readable;
 use crate::read::view::View;
-use crate::record::{self, ALIGN, Kind, Record};
-use crate::space::block_map::{Life, State};
+use crate::record::walk::record_at;
+use crate::record::{self, Kind, Record};
 use crate::space::limbo::Limbo;
 use crate::space::reserves::RESERVE_BOOKKEEPING;
-use crate::write::Writer;
-use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+use crate::space::victims::WORTHWHILE;
+use crate::storage::Storage;
+use crate::storage::liveness::{find_puts, is_at};
+use crate::{ALIGN, BLOCK, BLOCKS_PER_SEGMENT};
 
 /// Bytes of a victim that are examined at once: the least that a write waits for if it waits at all.
 const STEP: u64 = 4 << 10;
@@ -64,7 +64,7 @@ const AHEAD_BELOW: u32 = PACE_BELOW + BLOCKS_PER_SEGMENT;
 pub(crate) const COLLECT_BEFORE_GROWING: u64 = BLOCK / 4 * 3;
 
 /// The collection of a block.
-pub(crate) struct Collection {
+struct Collection {
     victim: u32,
     records: Arc<Published>,
     seed: u64,
@@ -78,19 +78,61 @@ pub(crate) struct Collection {
     is_for_later: bool,
 }
 
-impl Writer {
+/// The collector of a partition.
+///
+/// - One block is collected at a time.
+/// - A live record of it is in the block of `tail`, durable, before the index points to it there; the map covers that
+///   before the collected block goes to limbo.
+#[derive(Default)]
+pub(crate) struct Collector {
+    /// The block that copies go to.
+    tail: Tail,
+    /// The collection that is under way.
+    collection: Option<Collection>,
+    /// Bytes of copies, and blocks that were collected.
+    moved_bytes: u64,
+    collected_blocks: u64,
+}
+
+impl Collector {
+    /// Whether a collection is under way.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.collection.is_some()
+    }
+
+    /// Bytes of records and values that were moved.
+    pub(crate) fn moved_bytes(&self) -> u64 {
+        self.moved_bytes
+    }
+
+    /// Counts bytes that were moved.
+    pub(super) fn count_moved(&mut self, bytes: u64) {
+        self.moved_bytes += bytes;
+    }
+
+    /// Blocks that were collected.
+    pub(crate) fn collected_blocks(&self) -> u64 {
+        self.collected_blocks
+    }
+
     /// Examines as much of a victim as `appended` bytes of new records pay for.
-    pub(crate) fn pace(&mut self, view: &RwLock<View>, appended: u64) -> Result<()> {
+    pub(crate) fn pace(
+        &mut self,
+        storage: &mut Storage,
+        view: &RwLock<View>,
+        appended: u64,
+    ) -> Result<()> {
         if self.collection.is_none() {
-            if self.blocks.free_count() >= PACE_BELOW + self.room_for_waiting() {
+            if storage.space.blocks().free_count() >= PACE_BELOW + storage.space.room_for_waiting()
+            {
                 return Ok(());
             }
-            self.release_limbo(view, HELD_AT_ONCE)?;
-            if !self.begin_in_time(view)? {
+            storage.release_limbo(view, HELD_AT_ONCE)?;
+            if !self.begin_in_time(storage, view)? {
                 return Ok(());
             }
         }
-        let hurries = self.blocks.free_count() < HURRY_BELOW;
+        let hurries = storage.space.blocks().free_count() < HURRY_BELOW;
         if let Some(collection) = &mut self.collection {
             let looked_through = collection.records.len() * appended / collection.gain;
             collection.credit += match collection.is_for_later {
@@ -100,75 +142,84 @@ impl Writer {
             };
         }
         while self.collection.as_ref().is_some_and(|collection| collection.credit >= STEP) {
-            self.step(view, STEP)?;
+            self.step(storage, view, STEP)?;
         }
         if self.collection.is_none() {
-            self.release_limbo(view, HELD_AT_ONCE)?;
+            storage.release_limbo(view, HELD_AT_ONCE)?;
         }
         Ok(())
     }
 
-    /// Takes a step of the snapshot of the index or of the collection that is under way, or begins a collection
-    /// if the pool cannot grow and few blocks are free. Returns whether there is more to do.
-    pub(crate) fn collect_ahead(&mut self, view: &RwLock<View>) -> Result<bool> {
-        self.check_health()?;
-        if self.packer.is_some() {
-            self.step_snapshot()?;
-            return Ok(true);
-        }
+    /// Takes a step of the collection that is under way, or begins a collection if the pool cannot grow and few blocks
+    /// are free. Returns whether there is more to do.
+    pub(crate) fn collect_ahead(
+        &mut self,
+        storage: &mut Storage,
+        view: &RwLock<View>,
+    ) -> Result<bool> {
         if self.collection.is_none() {
-            self.release_limbo(view, HELD_AT_ONCE)?;
-            let is_near = self.is_full && self.blocks.free_count() < AHEAD_BELOW;
+            storage.release_limbo(view, HELD_AT_ONCE)?;
+            let is_near =
+                storage.space.is_full() && storage.space.blocks().free_count() < AHEAD_BELOW;
             // Collecting takes free blocks, and gives none back until readers let go of the blocks that were
             // collected.
-            let is_held_up = self.has_waiting_block() && self.blocks.free_count() <= HURRY_BELOW;
-            if !is_near || is_held_up || self.blocks.reclaimable() < BLOCK {
+            let is_held_up = storage.space.limbo().has_waiting_block()
+                && storage.space.blocks().free_count() <= HURRY_BELOW;
+            if !is_near || is_held_up || storage.space.blocks().reclaimable() < BLOCK {
                 return Ok(false);
             }
-            let victim = self.blocks.victim(self.next_seq, self.scans.youngest());
+            let victim = storage.space.victim_at_once(storage.log.durability.next());
             let Some((victim, gain)) = victim.filter(|(_, gain)| *gain >= WORTHWHILE) else {
                 return Ok(false);
             };
-            self.begin_collection(view, victim, gain)?;
+            self.begin_collection(storage, view, victim, gain)?;
         }
-        self.step(view, STEP)?;
+        self.step(storage, view, STEP)?;
         if self.collection.is_none() {
-            self.release_limbo(view, HELD_AT_ONCE)?;
+            storage.release_limbo(view, HELD_AT_ONCE)?;
         }
         Ok(true)
     }
 
     /// Begins to collect a block if that is worthwhile, and the pool does not grow instead.
-    fn begin_in_time(&mut self, view: &RwLock<View>) -> Result<bool> {
+    fn begin_in_time(&mut self, storage: &mut Storage, view: &RwLock<View>) -> Result<bool> {
         // Blocks held in limbo and the copies of live records take up free blocks.
-        if self.has_waiting_block() && self.blocks.free_count() <= HURRY_BELOW {
+        if storage.space.limbo().has_waiting_block()
+            && storage.space.blocks().free_count() <= HURRY_BELOW
+        {
             return Ok(false);
         }
-        let kept_by = [self.scans.youngest(), self.kept_by()];
-        let [free_at_once, free_soon] = kept_by.map(|kept_by| self.blocks.emptiest(kept_by));
+        let free_at_once = storage.space.emptiest();
+        let free_soon = storage.space.emptiest_soon();
         if free_soon.is_none_or(|(_, gain)| gain < WORTHWHILE) {
             return Ok(false);
         }
         // While there is room, a block that moves more bytes than it gives can wait, and so can growing the pool.
-        let is_early = self.blocks.free_count() >= PACE_BELOW;
-        let is_full = self.is_full || !self.device.may_get();
+        let is_early = storage.space.blocks().free_count() >= PACE_BELOW;
+        let is_full = storage.space.is_full() || !storage.space.device().may_get();
         let enough = if is_early && is_full { BLOCK / 2 } else { COLLECT_BEFORE_GROWING };
         let mut emptiest = [free_at_once, free_soon].into_iter().flatten();
         if let Some((emptiest, gain)) = emptiest.find(|(_, gain)| *gain >= enough) {
-            self.begin_collection(view, emptiest, gain)?;
+            self.begin_collection(storage, view, emptiest, gain)?;
             return Ok(true);
         }
-        if is_early || self.blocks.reclaimable() < BLOCK || self.add_segment()? {
+        if is_early
+            || storage.space.blocks().reclaimable() < BLOCK
+            || storage.space.add_segment()?
+        {
             return Ok(false);
         }
-        let Some((victim, gain)) = self.victim() else { return Ok(false) };
-        self.begin_collection(view, victim, gain)?;
+        let Some((victim, gain)) = storage.space.victim(storage.log.durability.next()) else {
+            return Ok(false);
+        };
+        self.begin_collection(storage, view, victim, gain)?;
         Ok(true)
     }
 
     /// Begins to collect `victim`, a sealed block with `gain` bytes to reclaim.
     pub(crate) fn begin_collection(
         &mut self,
+        storage: &mut Storage,
         view: &RwLock<View>,
         victim: u32,
         gain: u64,
@@ -182,26 +233,30 @@ impl Writer {
         };
         records.read_ahead(0);
         let gain = gain.max(1);
-        let is_for_later = self.blocks.is_kept(victim, self.scans.youngest());
+        let is_for_later = storage.space.is_kept(victim);
         let collection = Collection { victim, records, seed, at: 0, gain, credit: 0, is_for_later };
         self.collection = Some(collection);
         Ok(())
     }
 
     /// Ends the collection that is under way.
-    pub(crate) fn finish_collection(&mut self, view: &RwLock<View>) -> Result<()> {
+    pub(crate) fn finish_collection(
+        &mut self,
+        storage: &mut Storage,
+        view: &RwLock<View>,
+    ) -> Result<()> {
         while self.collection.is_some() {
-            self.step(view, BLOCK)?;
+            self.step(storage, view, BLOCK)?;
         }
         Ok(())
     }
 
     /// Examines so many bytes of the victim, or the rest of it; at its end the victim goes to limbo.
-    fn step(&mut self, view: &RwLock<View>, bytes: u64) -> Result<()> {
+    fn step(&mut self, storage: &mut Storage, view: &RwLock<View>, bytes: u64) -> Result<()> {
         let Some(mut collection) = self.collection.take() else { return Ok(()) };
-        self.health.place("a collection");
-        let stepped = self.move_live_records(view, &mut collection, bytes);
-        self.poison_by(stepped)?;
+        storage.space.health.place("a collection");
+        let stepped = self.move_live_records(storage, view, &mut collection, bytes);
+        storage.space.health.poison_by(stepped)?;
         if collection.at < collection.records.len() {
             self.collection = Some(collection);
             return Ok(());
@@ -210,26 +265,28 @@ impl Writer {
         // needed.
         planted!(
             VictimFreedBeforeCovered,
-            self.sync_records().map(|()| self.cover_collector_block())?,
+            storage.sync_records().map(|()| self.cover_block(storage))?,
             {
-                self.cover_collector_block();
-                self.sync_records()?;
+                self.cover_block(storage);
+                storage.sync_records()?;
             }
         );
-        if self.changes.is_some() {
+        if storage.log.changes().is_some() {
             // The newest record may be dead, and dropped with the victim: its entry in the change log must not be
             // replayed then.
-            self.map.set_durable(self.durable_seq);
+            storage.space.map_mut().set_durable(storage.log.durability.records());
         }
-        self.blocks.condemn(collection.victim);
+        storage.space.blocks_mut().condemn(collection.victim);
         self.collected_blocks += 1;
-        let shown = self.blocks.shown(collection.victim);
-        self.limbo.push(Limbo::block(collection.victim, shown, self.next_seq - 1));
+        let shown = storage.space.blocks().shown(collection.victim);
+        let last = storage.next() - 1;
+        storage.space.push_limbo(Limbo::block(collection.victim, shown, last));
         Ok(())
     }
 
     fn move_live_records(
         &mut self,
+        storage: &mut Storage,
         view: &RwLock<View>,
         collection: &mut Collection,
         bytes: u64,
@@ -254,17 +311,17 @@ impl Writer {
                 let alive = match (record.kind, entry) {
                     (Kind::Put, Some(entry)) => Some(entry),
                     (Kind::Put, None) => {
-                        self.take_off(&mut view, record)?;
+                        storage.uncount(&mut view, record)?;
                         None
                     }
-                    _ => self.find_tombstone(&mut view, (victim, *at), record)?,
+                    _ => storage.find_tombstone(&mut view, (victim, *at), record)?,
                 };
                 live.extend(alive.map(|entry| (*record, entry)));
             }
         }
         let mut rest = &live[..];
         while !rest.is_empty() {
-            let mut remaining = self.collector.remaining();
+            let mut remaining = self.tail.remaining();
             let fits = rest.iter().take_while(|(record, _)| {
                 let len = record.len().next_multiple_of(ALIGN);
                 let fits = len <= remaining;
@@ -273,9 +330,9 @@ impl Writer {
             });
             let (group, behind) = rest.split_at(fits.count());
             if group.is_empty() {
-                self.change_collector_block(view)?;
+                self.change_block(storage, view)?;
             } else {
-                self.move_group(view, group)?;
+                self.move_group(storage, view, group)?;
             }
             rest = behind;
         }
@@ -283,26 +340,31 @@ impl Writer {
     }
 
     /// Copies live records behind the collector's tail and points the index to them. One fence.
-    fn move_group(&mut self, view: &RwLock<View>, group: &[(Record<'_>, Entry)]) -> Result<()> {
+    fn move_group(
+        &mut self,
+        storage: &mut Storage,
+        view: &RwLock<View>,
+        group: &[(Record<'_>, Entry)],
+    ) -> Result<()> {
         let mut entries: Vec<_> = group
             .iter()
             .zip((0..group.len() as u32).rev())
             .map(|((record, _), remaining)| {
-                self.collector.push(record.has_overflow(), |out, seed| {
+                self.tail.push(record.has_overflow(), |out, seed| {
                     record::relocate(record, remaining, out, seed);
                 })
             })
             .collect();
         if let Some(last) = entries.last_mut() {
-            *last = self.collector.end_batch(*last);
+            *last = self.tail.end_batch(*last);
         }
-        let Some(flushed) = self.collector.stream() else { return Ok(()) };
+        let Some(flushed) = self.tail.stream() else { return Ok(()) };
         if planted!(TailBeforeRecord) {
-            self.cover_collector_block();
+            self.cover_block(storage);
         }
         // Words of the map that wait may wait longer: until just before the victim's is freed.
-        let [proof] = self.pool.fence([flushed])?;
-        self.collector.publish(proof);
+        let [proof] = storage.space.pool().fence([flushed])?;
+        self.tail.publish(proof);
         let mut view = view.write();
         let View { spaces, blocks, epoch, .. } = &mut *view;
         for ((record, old), new) in group.iter().zip(entries) {
@@ -323,32 +385,33 @@ impl Writer {
                     }
                 }
                 Kind::Delete => {
-                    let tombstone = self.tombstones.get(space, record.key, blocks)?;
+                    let tombstone = storage.tombstones.get(space, record.key, blocks)?;
                     counts = tombstone.map_or(0, Entry::stale);
                     let new = new.with_stale(counts);
-                    self.tombstones.insert(space, record.key, new, blocks)?;
+                    storage.tombstones.insert(space, record.key, new, blocks)?;
                 }
                 Kind::DeleteRange => {
-                    if let Some(tombstone) = self.tombstones.range_mut(space, seq) {
+                    if let Some(tombstone) = storage.tombstones.range_mut(space, seq) {
                         tombstone.entry = new;
                         counts = u32::from(!tombstone.stale.is_zero());
                     }
                 }
             }
+            let accounts = storage.space.blocks_mut();
             match record.kind {
                 Kind::Put => {
-                    self.blocks.hide(old.block(), old.footprint(), *epoch);
-                    self.blocks.born(new.block(), new.footprint());
+                    accounts.hide(old.block(), old.footprint(), *epoch);
+                    accounts.born(new.block(), new.footprint());
                 }
                 // A tombstone that counts no record any more was accounted for when its count fell to zero.
                 Kind::Delete | Kind::DeleteRange if counts == 0 => {}
                 Kind::Delete | Kind::DeleteRange => {
-                    self.blocks.tombstone_died(old.block(), old.footprint());
-                    self.blocks.tombstone_born(new.block(), new.footprint());
+                    accounts.tombstone_died(old.block(), old.footprint());
+                    accounts.tombstone_born(new.block(), new.footprint());
                 }
             }
             for piece in record.pieces() {
-                self.blocks.set_owner(piece.place.get(), new);
+                accounts.set_owner(piece.place.get(), new);
             }
             self.moved_bytes += new.footprint();
         }
@@ -357,21 +420,23 @@ impl Writer {
     }
 
     /// Lets the map's word of the collector's block cover its records, with the next fence.
-    fn cover_collector_block(&mut self) {
-        let (block, used) = (self.collector.block(), self.collector.written());
-        if let (Some(block), Some(proof)) = (block, self.collector.proof.as_ref()) {
-            let incarnation = self.blocks.incarnation(block);
-            self.map.set(block, Life { state: State::Sealed(used), incarnation }, Some(proof));
+    fn cover_block(&self, storage: &mut Storage) {
+        let (block, used) = (self.tail.block(), self.tail.written());
+        if let (Some(block), Some(proof)) = (block, self.tail.proof.as_ref()) {
+            storage.space.cover(block, used, proof);
         }
     }
 
-    fn change_collector_block(&mut self, view: &RwLock<View>) -> Result<()> {
-        self.cover_collector_block();
-        if let Some(closed) = self.collector.close() {
-            self.blocks.seal(closed.block, closed.used, self.next_seq);
+    fn change_block(&mut self, storage: &mut Storage, view: &RwLock<View>) -> Result<()> {
+        self.cover_block(storage);
+        if let Some(closed) = self.tail.close() {
+            let next = storage.next();
+            storage.space.blocks_mut().seal(closed.block, closed.used, next);
         }
-        let block = self.take_block(view)?;
-        let readable = self.collector.enter(&self.device, &self.blocks, block, self.salt)?;
+        let block = storage.space.take_block(view)?;
+        let incarnation = storage.space.blocks().incarnation(block);
+        let readable =
+            self.tail.enter(storage.space.device(), block, incarnation, storage.space.salt())?;
         view.write().set_block(block, readable);
         Ok(())
     }

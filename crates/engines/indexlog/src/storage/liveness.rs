@@ -6,11 +6,11 @@
 use halite_contract::Result;
 use halite_sim::planted;
 
+use super::Storage;
 use crate::entry::Entry;
 use crate::read::readable::ReadableBlocks;
 use crate::read::view::View;
 use crate::record::{Kind, Record};
-use crate::write::Writer;
 
 /// The entries of those of `records`, each with its offset in `block`, that are current puts; `None` for the others.
 /// Reads no other record.
@@ -40,14 +40,14 @@ pub(crate) fn is_at(entry: Entry, place: (u32, u64)) -> bool {
     (entry.block(), entry.offset()) == place
 }
 
-impl Writer {
+impl Storage {
     /// Takes a dead record of a block that is being collected off its count. Reads no records but those of
     /// tombstones: a dead record that is counted neither by a range tombstone nor by a tombstone of its key is
     /// counted by its key's live record.
-    pub(crate) fn take_off(&mut self, view: &mut View, record: &Record<'_>) -> Result<()> {
+    pub(crate) fn uncount(&mut self, view: &mut View, record: &Record<'_>) -> Result<()> {
         let (space, key, seq) = (record.header.space.get(), record.key, record.seq());
         let View { spaces, blocks, .. } = view;
-        if self.forget(blocks, space, key, seq)? {
+        if self.uncount_by_tombstone(blocks, space, key, seq)? {
             return Ok(());
         }
         let less = |bits: &mut u64| *bits = Entry::from_bits(*bits).with_one_stale_less().bits();
@@ -70,13 +70,12 @@ impl Writer {
         let blocks = &view.blocks;
         let here = |entry: Entry| (entry.block(), entry.offset()) == place;
         // Recovery would still find older versions of the key in a collected block whose word is not free yet.
-        let keep = self.limbo.has_stored_block();
+        let keep = self.space.limbo().has_stored_block();
         if record.kind == Kind::DeleteRange {
             let Some(tombstone) = self.tombstones.range(space, seq) else { return Ok(None) };
             let (entry, counts) = (tombstone.entry, !tombstone.stale.is_zero());
             if here(entry) && !(keep || counts) {
-                self.tombstones.remove_range_tombstone(space, seq);
-                self.forgotten.note_range(seq);
+                self.tombstones.drop_range_tombstone(space, seq);
             }
             return Ok(Some(entry).filter(|entry| here(*entry) && (keep || counts)));
         }
@@ -85,21 +84,27 @@ impl Writer {
                 return Ok(Some(entry));
             }
             Some(_) => {
-                self.tombstones.remove(space, key, blocks)?;
-                self.forgotten.note(space, key, seq, self.scans.oldest_position());
+                let oldest = self.space.scans().oldest_position();
+                self.tombstones.drop_tombstone(space, key, seq, oldest, blocks)?;
             }
             // A dead tombstone is a dead record like any other.
-            None => self.take_off(view, record)?,
+            None => self.uncount(view, record)?,
         }
         Ok(None)
     }
 
     /// Takes a dead record off the count of the tombstone that counts it. Returns whether there is one.
-    fn forget(&mut self, keys: &ReadableBlocks, space: u32, key: &[u8], seq: u64) -> Result<bool> {
-        let dead = if let Some(killer) = self.tombstones.killer(space, key, seq) {
-            let counted = !killer.stale.is_zero();
-            killer.stale.remove_one();
-            (counted && killer.stale.is_zero()).then_some(killer.entry)
+    fn uncount_by_tombstone(
+        &mut self,
+        keys: &ReadableBlocks,
+        space: u32,
+        key: &[u8],
+        seq: u64,
+    ) -> Result<bool> {
+        let dead = if let Some(covering) = self.tombstones.covering(space, key, seq) {
+            let counted = !covering.stale.is_zero();
+            covering.stale.remove_one();
+            (counted && covering.stale.is_zero()).then_some(covering.entry)
         } else if let Some(tombstone) = self.tombstones.get(space, key, keys)? {
             let less = tombstone.with_one_stale_less();
             self.tombstones.insert(space, key, less, keys)?;
@@ -108,7 +113,7 @@ impl Writer {
             return Ok(false);
         };
         if let Some(dead) = dead {
-            self.blocks.tombstone_died(dead.block(), dead.footprint());
+            self.space.blocks_mut().tombstone_died(dead.block(), dead.footprint());
         }
         Ok(true)
     }
