@@ -17,8 +17,9 @@
 //! | entering a segment | 1, and 1 to release one, or 1 to use it again | 2 words, or 1 |
 
 pub(crate) mod entry;
+pub(crate) mod found_log;
 pub(crate) mod reader;
-pub(crate) mod replay;
+mod replay;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

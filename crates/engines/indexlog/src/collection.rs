@@ -2,5 +2,6 @@
 
 pub(crate) mod collector;
 pub(crate) mod compact;
+mod moving;
 mod room;
 mod under_scans;

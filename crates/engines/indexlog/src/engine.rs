@@ -15,7 +15,6 @@ use halite_contract::{
 };
 use halite_pmem::Pool;
 
-use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Form;
@@ -28,12 +27,11 @@ use crate::read::scan::{RangeScan, join};
 use crate::read::snapshot::StoreSnapshot;
 use crate::read::verify::verify;
 use crate::read::view::View;
-use crate::recovery::{find_ends, open_map};
+use crate::recovery::find_ends;
+use crate::recovery::map::open_map;
 use crate::repartition::{release_other_generation, repartition};
-use crate::storage::Storage;
 use crate::validation::Validation;
-use crate::write::Writer;
-use crate::{BLOCK, PARTITIONS_MAX, batch, record};
+use crate::{PARTITIONS_MAX, batch, record};
 
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
 const ROOT: &str = "engine:indexlog";
@@ -530,36 +528,6 @@ impl Engine for IndexLog {
 
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
         Ok(verify(self.partitions.all()?, progress))
-    }
-}
-
-impl Partition {
-    fn add_stats(&self, stats: &mut Stats) {
-        {
-            let mut writer = self.writer.lock();
-            let Writer { storage, collector, snapshots, .. } = &mut *writer;
-            let Storage { space, log, .. } = storage;
-            stats.held_bytes += space.held();
-            let oldest = space.scans().oldest();
-            stats.oldest_reader =
-                oldest.map(|oldest| oldest.or_older(stats.oldest_reader)).or(stats.oldest_reader);
-            let blocks = space.blocks();
-            stats.live_bytes += blocks.live();
-            stats.dead_bytes += blocks.reclaimable();
-            stats.free_bytes += u64::from(blocks.free_count()) * BLOCK;
-            stats.unsynced_writes += log.unsynced();
-            stats.change_log_bytes += log.changes().map_or(0, ChangeLog::bytes);
-            stats.user_bytes_written += storage.user_bytes();
-            stats.collected_bytes_moved += collector.moved_bytes();
-            stats.collected_blocks += collector.collected_blocks();
-            stats.index_snapshot_bytes += snapshots.len();
-        }
-        let of_users = |view: &View| -> u64 {
-            let of_users = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
-            of_users.map(|(_, space)| space.index.len()).sum()
-        };
-        stats.records += of_users(&self.view.read());
-        stats.index_bytes += self.index_bytes();
     }
 }
 

@@ -1,5 +1,7 @@
 //! A partition: an index, a log and a collector of its own, shared with no other partition.
 
+mod stats;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;

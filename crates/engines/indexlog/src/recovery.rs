@@ -1,4 +1,4 @@
-//! Opening a store: from the state after a crash or a close to a storage and a view for each partition.
+//! Opening a store: from the state after a crash or a close to a writer and a view for each partition.
 //!
 //! 1. Read the map, and take every block that holds records. Check the records of the open blocks, which end where
 //!    their records end, and of the sealed ones those that tell where the log ends.
@@ -14,50 +14,39 @@
 //! All partitions take the first three steps at the same time, on threads of their own; then the store is open, and
 //! each partition is ready when it has taken the other steps (`on_demand`).
 
-pub(crate) mod log_end;
+pub(crate) mod index;
+mod kept;
+mod log_end;
+pub(crate) mod map;
+mod open_block;
 pub(crate) mod records;
+mod sealed;
 pub(crate) mod stop;
 pub(crate) mod values;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use halite_alloc::Segments;
 use halite_contract::{Error, Recovery, Result};
-use halite_index::PartialKeyTree;
 use halite_sim::planted;
 
-use crate::change_log::replay::FoundLog;
+use crate::change_log::found_log::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
 use crate::collection::collector::Collector;
-use crate::entry::Entry;
-use crate::index::{Form, Index};
+use crate::index::Form;
 use crate::index_snapshot::{self, Own, Snapshots};
-use crate::key_spaces::INTERNAL;
-use crate::layout::{Layout, in_partition, salt_of};
+use crate::layout::{Layout, in_partition};
 use crate::parallel::each;
-use crate::read::view::{KeySpace, View};
-use crate::recovery::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take_sealed_blocks};
-use crate::recovery::records::{AllRecords, Keys, RecordRef};
-use crate::recovery::stop::go_on;
-use crate::recovery::values::take_pieces;
-use crate::space::Space;
-use crate::space::block_map::{BlockMap, Life, State};
-use crate::space::blocks::{Use, spent_of};
+use crate::read::view::View;
+use crate::recovery::index::read_all;
+use crate::recovery::log_end::{Cut, cut_undecided};
+use crate::recovery::map::{open_map, read_map};
+use crate::recovery::open_block::take_sealed_blocks;
+use crate::recovery::sealed::{Sealed, sealed_batch};
 use crate::storage::Storage;
-use crate::tombstones::{PARTIAL_LEN, Tombstones};
 use crate::write::Writer;
-use crate::{BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
-
-/// The map of a partition.
-pub(crate) fn open_map(
-    segments: &Arc<Segments>,
-    generation: u32,
-    number: usize,
-) -> Result<BlockMap> {
-    let device = map_device(generation, number);
-    BlockMap::open(segments, segments.device(device), salt_of(segments, device))
-}
+use crate::{change_device, data_device};
 
 /// The partitions of a store, whose logs' ends are found and durable.
 pub(crate) struct Ended {
@@ -227,187 +216,4 @@ impl Unbuilt {
         let writer = Writer::new(storage, collector, own);
         Ok(Built { writer, view, records_read, records_replayed })
     }
-}
-
-/// Reads the records of all blocks, and builds everything from them. Returns how many there are, and their
-/// bytes.
-fn read_all(storage: &mut Storage, view: &mut View, stop: &AtomicBool) -> Result<(u64, u64)> {
-    let (mut found, mut bytes) = (AllRecords::default(), 0);
-    for block in 0..storage.space.blocks().len() {
-        go_on(stop)?;
-        bytes += found.read_block(view, block, 0)?;
-    }
-    let records = found.len();
-    go_on_behind(storage, found.seq_max)?;
-    build(found, storage, view, stop)?;
-    Ok((records, bytes))
-}
-
-/// Goes on numbering behind record `seq`, the last that was found. Collection may have dropped a newer record, whose
-/// number must not come back.
-pub(crate) fn go_on_behind(storage: &mut Storage, seq: u64) -> Result<()> {
-    let durable = seq.max(storage.space.map().durable()?);
-    storage.log.durability.go_on_behind(durable);
-    Ok(())
-}
-
-/// Reads the lives of all blocks and adds the segments that exist.
-fn read_map(space: &mut Space, segments: &Segments) -> Result<Vec<(u32, Life)>> {
-    let mut in_use = Vec::new();
-    let exists = space.device().logical_segments();
-    // A pool never had more data segments than it has segments, and the lowest numbers are used.
-    let segments_max = segments.pool().len() / halite_alloc::SEGMENT;
-    let map_end = u64::from(space.map().len() / BLOCKS_PER_SEGMENT);
-    for segment in 0..map_end.min(segments_max) as u32 {
-        let blocks = segment * BLOCKS_PER_SEGMENT..(segment + 1) * BLOCKS_PER_SEGMENT;
-        let exists = exists.binary_search(&segment).is_ok();
-        let mut incarnations = Vec::new();
-        for block in blocks {
-            let life = space.map().get(block)?;
-            let damaged = |why: &str| Error::Damaged {
-                what: format!("block map, block {block}"),
-                why: why.into(),
-            };
-            match life {
-                None if exists => {
-                    return Err(damaged("its segment is allocated, its word is lost"));
-                }
-                Some(Life { state: State::Open(_) | State::Sealed(_), .. }) if !exists => {
-                    return Err(damaged("it has records, but its segment is not allocated"));
-                }
-                Some(life) if life.state != State::Free => {
-                    in_use.push((block, life));
-                    incarnations.push(life.incarnation);
-                }
-                life if exists => {
-                    incarnations.push(life.unwrap_or(Life::NEVER_USED).incarnation);
-                }
-                _ => {}
-            }
-        }
-        if exists {
-            space.blocks_mut().add_segment(segment, incarnations.into_iter());
-        }
-    }
-    let beyond = |segment: &u32| u64::from(*segment) >= map_end.min(segments_max);
-    match exists.into_iter().find(beyond) {
-        Some(segment) => Err(Error::Damaged {
-            what: format!("data segment {segment}"),
-            why: "the block map does not reach to it".into(),
-        }),
-        None => Ok(in_use),
-    }
-}
-
-/// Builds index, tombstones and accounts from sorted records.
-fn build(
-    found: AllRecords,
-    storage: &mut Storage,
-    view: &mut View,
-    stop: &AtomicBool,
-) -> Result<()> {
-    let mut tombstones = Tombstones::default();
-    let mut ranges = found.ranges;
-    // Of a record and its copy the copy is kept, as for other records.
-    ranges.sort_unstable_by_key(|(space, is_copy, tombstone)| (*space, tombstone.seq, !is_copy));
-    ranges.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
-    ranges.into_iter().for_each(|(space, _, tombstone)| tombstones.insert_range(space, tombstone));
-
-    let keys = Keys::new(view, storage.space.blocks().len());
-    let mut indexes = Vec::new();
-    for (number, mut space) in found.spaces {
-        space.sort(&keys, stop)?;
-        let mut dead = Vec::new();
-        let has_ranges = tombstones.has_ranges(number);
-        let are_read = has_ranges || view.form.reads_keys();
-        let versions = space.versions(&keys, are_read);
-        let versions = versions.take_while(|_| !stop.load(Ordering::Relaxed));
-        let live = versions.filter_map(|versions| {
-            let key = if has_ranges { keys.of(&versions[0]) } else { &[] };
-            let (newest, stale) = newest(versions, number, key, &mut tombstones)?;
-            let entry = newest.entry().with_stale(stale);
-            if newest.is_put() || stale > 0 {
-                storage.space.blocks_mut().born(entry.block(), entry.footprint());
-            }
-            if newest.is_put() {
-                return Some((space.start_of(&newest, &keys), entry.bits()));
-            }
-            dead.push((keys.of(&newest), entry.bits()));
-            None
-        });
-        indexes.push((number, view.form.build(live, &view.blocks)?));
-        go_on(stop)?;
-        tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
-    }
-    drop(keys);
-    for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
-        storage.space.blocks_mut().born(tombstone.entry.block(), tombstone.entry.footprint());
-    }
-    finish(indexes, tombstones, true, storage, view, stop)
-}
-
-/// Takes the indexes and tombstones of all records, whose live bytes are counted, and, if `has_overflow`, the blocks
-/// of large values.
-pub(crate) fn finish(
-    indexes: Vec<(u32, Index)>,
-    tombstones: Tombstones,
-    has_overflow: bool,
-    storage: &mut Storage,
-    view: &mut View,
-    stop: &AtomicBool,
-) -> Result<()> {
-    for (number, index) in indexes {
-        view.spaces.insert(number, KeySpace { name: "".into(), index });
-    }
-    let points = tombstones.points().flat_map(|(_, points)| points.iter().map(Entry::from_bits));
-    for point in points.filter(|point| point.stale() > 0) {
-        storage.space.blocks_mut().note_tombstone(point.block(), point.footprint());
-    }
-    for range in tombstones.ranges().filter(|range| !range.stale.is_zero()) {
-        storage.space.blocks_mut().note_tombstone(range.entry.block(), range.entry.footprint());
-    }
-    storage.tombstones = tombstones;
-    view.space_mut(INTERNAL);
-    for block in 0..storage.space.blocks().len() {
-        if storage.space.blocks().used_as(block) == Use::Appending {
-            let used = view.block(block).map_or(0, |readable| readable.published.len());
-            let next = storage.next();
-            storage.space.blocks_mut().seal(block, spent_of(used), next);
-        }
-    }
-    if has_overflow { take_values(storage, view, stop) } else { Ok(()) }
-}
-
-/// The newest of a key's records that no range tombstone has deleted, and how many records it counts as stale. A
-/// range tombstone counts the records that it has deleted. The key is not used where there are no ranges.
-pub(crate) fn newest(
-    versions: &[RecordRef],
-    space: u32,
-    key: &[u8],
-    tombstones: &mut Tombstones,
-) -> Option<(RecordRef, u32)> {
-    let mut current: Option<(RecordRef, u32)> = None;
-    for version in versions {
-        if let Some(covering) = tombstones.covering(space, key, version.seq) {
-            covering.stale.add_one();
-        } else if let Some((_, stale)) = &mut current {
-            *stale += 1;
-        } else {
-            current = Some((*version, 0));
-        }
-    }
-    current
-}
-
-/// Takes the blocks of large values that live records refer to.
-fn take_values(storage: &mut Storage, view: &mut View, stop: &AtomicBool) -> Result<()> {
-    let with_values = view.spaces.values().flat_map(|space| space.index.iter());
-    let entries: Vec<_> =
-        with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
-    for entry in entries {
-        go_on(stop)?;
-        let pinned = view.pin_record(entry)?;
-        take_pieces(&mut storage.space, view, &pinned.read()?, Some(entry))?;
-    }
-    Ok(())
 }

@@ -20,6 +20,7 @@ use crate::read::view::View;
 pub(crate) mod allocations;
 pub(crate) mod block_map;
 pub(crate) mod blocks;
+mod free_blocks;
 pub(crate) mod health;
 pub(crate) mod limbo;
 mod release;

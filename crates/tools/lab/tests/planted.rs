@@ -89,14 +89,10 @@ fn plan(bug: Bug) -> Plan {
         Bug::BatchWithoutItsEnd => ("indexlog/src/recovery/log_end.rs", Store(Few), Memory, 10),
         Bug::RecordsBehindGap => ("indexlog/src/recovery/log_end.rs", Store(Blocks), Memory, 30),
         Bug::CutBlocksFreedOldestFirst => {
-            ("indexlog/src/recovery/log_end.rs", Store(Blocks), Memory, 100)
+            ("indexlog/src/recovery/kept.rs", Store(Blocks), Memory, 100)
         }
-        Bug::KilledProcessTrusted => {
-            ("indexlog/src/recovery/log_end.rs", Store(Blocks), Memory, 30)
-        }
-        Bug::CutKeptBeforeDropped => {
-            ("indexlog/src/recovery/log_end.rs", Store(Blocks), Memory, 30)
-        }
+        Bug::KilledProcessTrusted => ("indexlog/src/recovery/kept.rs", Store(Blocks), Memory, 30),
+        Bug::CutKeptBeforeDropped => ("indexlog/src/recovery/kept.rs", Store(Blocks), Memory, 30),
         Bug::BatchCutInOnePartition => ("indexlog/src/recovery/log_end.rs", Partitions, Memory, 30),
         Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
         Bug::BlockLifeLivedTwice => ("indexlog/src/space/blocks.rs", Store(Few), Memory, 60),
@@ -111,7 +107,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::SealedBeforeRecords => ("indexlog/src/log/append.rs", Store(Blocks), Memory, 30),
         Bug::OpenBlocksUnknown => ("indexlog/src/log/append.rs", Store(Unsynced), Memory, 30),
         Bug::TailBeforeRecord => {
-            ("indexlog/src/collection/collector.rs", Store(Collecting), Memory, 30)
+            ("indexlog/src/collection/moving.rs", Store(Collecting), Memory, 30)
         }
         Bug::VictimFreedBeforeCovered => {
             ("indexlog/src/space/release.rs", Store(Collecting), Memory, 30)
@@ -122,7 +118,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::TombstoneForgotten => {
             ("indexlog/src/storage/liveness.rs", Store(Collecting), Memory, 60)
         }
-        Bug::TornValueTaken => ("indexlog/src/recovery/log_end.rs", Store(Large), Memory, 10),
+        Bug::TornValueTaken => ("indexlog/src/recovery/open_block.rs", Store(Large), Memory, 10),
         Bug::ValueReusedBeforeProved => {
             ("indexlog/src/space/release.rs", Store(Large), Memory, 200)
         }

@@ -20,9 +20,9 @@ use crate::entry::Entry;
 use crate::index::{Form, Index};
 use crate::read::readable::ReadableBlocks;
 use crate::read::view::View;
+use crate::recovery::index::{finish, go_on_behind, newest};
 use crate::recovery::records::{AllRecords, Keys, RecordRef, SpaceRecords};
 use crate::recovery::stop::go_on;
-use crate::recovery::{finish, go_on_behind, newest};
 use crate::storage::Storage;
 use crate::tombstones::{RangeTombstone, Tombstones};
 

@@ -1,8 +1,10 @@
 //! The use of each block of the data device, and how much of it is alive.
 //!
-//! All of it is volatile and rebuilt on open. The block of records that is collected next is chosen by `victims`.
+//! All of it is volatile and rebuilt on open. The block of records that is collected next is chosen by `victims`. Large
+//! values have places of their own (`pieces`).
 
-use halite_contract::{Error, Result};
+mod pieces;
+
 use halite_sim::planted;
 
 use crate::entry::Entry;
@@ -10,9 +12,8 @@ use crate::read::scans::Shown;
 use crate::record::INLINE_LEN_MAX;
 use crate::space::allocations::Allocations;
 use crate::space::block_map::INCARNATIONS;
-use crate::space::split::{
-    CLASSES, Splits, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of,
-};
+use crate::space::free_blocks::FreeBlocks;
+use crate::space::split::Splits;
 use crate::space::victims::{Victims, WORTHWHILE};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
@@ -79,22 +80,13 @@ const ABSENT: Block = Block {
     shown: Shown { born: 0, hidden: 0 },
 };
 
-/// A segment's blocks, all free.
-const ALL_FREE: u16 = u16::MAX;
-
-const _: () = assert!(BLOCKS_PER_SEGMENT == u16::BITS);
-
 /// The blocks of the data device.
 pub(crate) struct Blocks {
     /// The distance between two successive incarnations of a block while the store is open. Every opening draws it
     /// anew: an incarnation that a power cut kept from the map, but not from the block, is not used again.
     step: u32,
     blocks: Vec<Block>,
-    /// The free blocks of each segment, a bit each.
-    free: Vec<u16>,
-    free_count: u32,
-    /// Where the search for a free block begins.
-    next: u32,
+    free: FreeBlocks,
     splits: Splits,
     victims: Victims,
     allocations: Allocations,
@@ -110,9 +102,7 @@ impl Blocks {
         Self {
             step: planted!(BlockLifeLivedTwice, 1, random as u32 | 1),
             blocks: Vec::new(),
-            free: Vec::new(),
-            free_count: 0,
-            next: 0,
+            free: FreeBlocks::default(),
             splits: Splits::default(),
             victims: Victims::default(),
             allocations: Allocations::default(),
@@ -128,35 +118,30 @@ impl Blocks {
         let end = (first + BLOCKS_PER_SEGMENT) as usize;
         if self.blocks.len() < end {
             self.blocks.resize(end, ABSENT);
-            self.free.resize(end / BLOCKS_PER_SEGMENT as usize, 0);
         }
         for (block, incarnation) in self.blocks[first as usize..end].iter_mut().zip(incarnations) {
             debug_assert_eq!(block.used_as, Use::Absent);
             *block = Block { used_as: Use::Free, incarnation, ..ABSENT };
         }
-        self.free[segment as usize] = ALL_FREE;
-        self.free_count += BLOCKS_PER_SEGMENT;
+        self.free.add_segment(segment);
     }
 
     /// Forgets a segment whose blocks are all free.
     pub(crate) fn remove_segment(&mut self, segment: u32) {
-        debug_assert_eq!(self.free[segment as usize], ALL_FREE);
         let first = (segment * BLOCKS_PER_SEGMENT) as usize;
         self.blocks[first..first + BLOCKS_PER_SEGMENT as usize].fill(ABSENT);
-        self.free[segment as usize] = 0;
-        self.free_count -= BLOCKS_PER_SEGMENT;
+        self.free.remove_segment(segment);
     }
 
     /// The lowest segment that is not there.
     pub(crate) fn absent_segment(&self) -> u32 {
-        let absent = |segment: &usize| {
-            self.blocks[segment * BLOCKS_PER_SEGMENT as usize].used_as == Use::Absent
-        };
-        (0..self.free.len()).find(absent).unwrap_or(self.free.len()) as u32
+        let mut segments = self.blocks.chunks(BLOCKS_PER_SEGMENT as usize);
+        let absent = segments.position(|blocks| blocks[0].used_as == Use::Absent);
+        absent.unwrap_or(self.blocks.len() / BLOCKS_PER_SEGMENT as usize) as u32
     }
 
     pub(crate) fn is_segment_free(&self, segment: u32) -> bool {
-        self.free[segment as usize] == ALL_FREE
+        self.free.is_segment_free(segment)
     }
 
     /// Numbers of blocks are below this.
@@ -165,7 +150,7 @@ impl Blocks {
     }
 
     pub(crate) fn free_count(&self) -> u32 {
-        self.free_count
+        self.free.count()
     }
 
     /// Bytes of live records and values.
@@ -190,10 +175,8 @@ impl Blocks {
     /// block that was taken last, so that all blocks wear alike. Segments that are in use already are preferred, so
     /// that whole ones stay for large values.
     pub(crate) fn take(&mut self, epoch: u64) -> Option<u32> {
-        let partly = self.next_free(|free| free != ALL_FREE);
-        let block = partly.or_else(|| self.next_free(|_| true))?;
+        let block = self.free.next()?;
         self.take_found(block);
-        self.next = block + 1;
         let meta = &mut self.blocks[block as usize];
         meta.incarnation = meta.incarnation.wrapping_add(self.step) % INCARNATIONS;
         meta.shown.born = epoch;
@@ -201,123 +184,9 @@ impl Blocks {
         Some(block)
     }
 
-    /// The first free block from the next one on, and round again, in a segment whose set of free blocks satisfies
-    /// `may`.
-    fn next_free(&self, may: impl Fn(u16) -> bool) -> Option<u32> {
-        let segments = self.free.len() as u32;
-        let (first, behind) = (self.next / BLOCKS_PER_SEGMENT, self.next % BLOCKS_PER_SEGMENT);
-        (first..=first + segments).find_map(|turn| {
-            let segment = turn % segments;
-            let free = self.free[segment as usize];
-            let from = if turn == first { free >> behind << behind } else { free };
-            let is_there = from != 0 && may(free);
-            is_there.then(|| segment * BLOCKS_PER_SEGMENT + from.trailing_zeros())
-        })
-    }
-
     /// Takes a block in which records were found; it keeps its incarnation.
     pub(crate) fn take_found(&mut self, block: u32) {
         self.mark_used(block, Use::Appending);
-    }
-
-    /// Takes a place for the first piece of a value of which `rest` bytes are left, in an epoch. Where there is no
-    /// place for a piece of its full length, a shorter one is taken.
-    pub(crate) fn take_piece(&mut self, rest: u64, epoch: u64) -> Option<(u32, u64)> {
-        let free = self.free_count;
-        let place = self.find_piece(rest);
-        self.allocations.note(epoch, free - self.free_count, self.blocks.len());
-        place
-    }
-
-    fn find_piece(&mut self, rest: u64) -> Option<(u32, u64)> {
-        let len = first_piece(rest);
-        let class = match class_of(len) {
-            Some(class) => class,
-            None => match self.take_run(len.div_ceil(BLOCK) as u32) {
-                Some((first, count)) => {
-                    return Some((first * UNITS, len.min(u64::from(count) * BLOCK)));
-                }
-                None => CLASSES - 1,
-            },
-        };
-        (0..=class).rev().find_map(|class| {
-            let place = self.splits.take(class).or_else(|| {
-                let (block, _) = self.take_run(1)?;
-                self.blocks[block as usize].used_as = Use::Split;
-                self.splits.add(block, class);
-                self.splits.take(class)
-            })?;
-            Some((place, len.min(size_of_class(class))))
-        })
-    }
-
-    /// Takes the place that a piece of so many bytes was found at.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] if the place is in use, or cannot be a piece's.
-    pub(crate) fn take_found_piece(&mut self, place: u32, len: u64) -> Result<()> {
-        let (block, unit) = (place / UNITS, place % UNITS);
-        let Some(class) = class_of(len) else {
-            if unit != 0 {
-                return Err(self.no_piece(block));
-            }
-            return self.take_overflow(block, len.div_ceil(BLOCK) as u32);
-        };
-        if self.used_as(block) == Use::Free {
-            self.mark_used(block, Use::Split);
-            self.splits.add(block, class);
-        }
-        let is_slot = self.splits.class(block) == Some(class)
-            && unit.is_multiple_of((size_of_class(class) / UNIT) as u32);
-        match is_slot && self.splits.take_found(place, class) {
-            true => Ok(()),
-            false => Err(self.no_piece(block)),
-        }
-    }
-
-    /// Frees a place that can no longer be reached.
-    pub(crate) fn free_piece(&mut self, place: u32, len: u64) {
-        let block = place / UNITS;
-        match class_of(len) {
-            Some(class) if self.splits.give_back(place, class) => self.free(block),
-            Some(_) => {}
-            None => (block..block + len.div_ceil(BLOCK) as u32).for_each(|block| self.free(block)),
-        }
-    }
-
-    /// How many free blocks are needed for so many slots of each class.
-    pub(crate) fn blocks_for(&self, slots: &[u64; CLASSES]) -> u64 {
-        let needed = |class: usize| {
-            let beyond = slots[class].saturating_sub(self.splits.free(class));
-            beyond.div_ceil(slots_of(class).into())
-        };
-        (0..CLASSES).map(needed).sum()
-    }
-
-    /// Notes which record has the piece at a place.
-    pub(crate) fn set_owner(&mut self, place: u32, owner: Entry) {
-        self.splits.set_owner(place, Some(owner));
-    }
-
-    /// Notes that the record of the piece at a place is dead.
-    pub(crate) fn clear_owner(&mut self, place: u32) {
-        self.splits.set_owner(place, None);
-    }
-
-    /// Stops giving out slots of a block; given `None`, gives out those of all blocks again.
-    pub(crate) fn close_split(&mut self, block: Option<u32>) {
-        self.splits.close(block);
-    }
-
-    /// The records that have pieces in a split block.
-    pub(crate) fn owners(&self, block: u32) -> Vec<Entry> {
-        self.splits.owners(block)
-    }
-
-    /// The sparsest split block, of those of which less than `share` of 8 parts is taken and whose pieces `may` move
-    /// and find other slots.
-    pub(crate) fn sparsest_split(&self, share: u32, may: impl Fn(u32) -> bool) -> Option<u32> {
-        self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0, may)
     }
 
     /// The epochs in which blocks were taken.
@@ -325,49 +194,11 @@ impl Blocks {
         &self.allocations
     }
 
-    /// Takes a run of at most `wanted` free blocks of one segment for a value: the first that is long
-    /// enough, or else the longest there is.
-    fn take_run(&mut self, wanted: u32) -> Option<(u32, u32)> {
-        let wanted = wanted.min(BLOCKS_PER_SEGMENT);
-        let run = |free: u16| longest_run(free);
-        let enough = self.free.iter().position(|&free| free != 0 && run(free).1 >= wanted);
-        let segment = enough.or_else(|| {
-            let longest = (0..self.free.len()).max_by_key(|&at| run(self.free[at]).1)?;
-            (self.free[longest] != 0).then_some(longest)
-        })?;
-        let (start, len) = run(self.free[segment]);
-        let (first, count) = (segment as u32 * BLOCKS_PER_SEGMENT + start, len.min(wanted));
-        (first..first + count).for_each(|block| self.mark_used(block, Use::Overflow));
-        Some((first, count))
-    }
-
-    /// Takes the blocks that a value was found in.
-    ///
-    /// # Errors
-    /// [`Error::Damaged`] if one of them is used otherwise.
-    fn take_overflow(&mut self, first: u32, count: u32) -> Result<()> {
-        for block in first..first.saturating_add(count) {
-            if self.used_as(block) != Use::Free {
-                return Err(self.no_piece(block));
-            }
-            self.mark_used(block, Use::Overflow);
-        }
-        Ok(())
-    }
-
-    fn no_piece(&self, block: u32) -> Error {
-        Error::Damaged {
-            what: format!("block {block}"),
-            why: format!("a value is said to be in it, but it is {:?}", self.used_as(block)),
-        }
-    }
-
     fn mark_used(&mut self, block: u32, used_as: Use) {
         let meta = &mut self.blocks[block as usize];
         assert_eq!(meta.used_as, Use::Free, "block {block} is taken once");
         *meta = Block { used_as, incarnation: meta.incarnation, ..ABSENT };
-        self.free[(block / BLOCKS_PER_SEGMENT) as usize] &= !(1 << (block % BLOCKS_PER_SEGMENT));
-        self.free_count -= 1;
+        self.free.take(block);
     }
 
     /// Frees a block that can no longer be reached.
@@ -375,8 +206,7 @@ impl Blocks {
         let meta = &mut self.blocks[block as usize];
         assert!(!matches!(meta.used_as, Use::Free | Use::Absent), "block {block} is freed once");
         *meta = Block { used_as: Use::Free, incarnation: meta.incarnation, ..ABSENT };
-        self.free[(block / BLOCKS_PER_SEGMENT) as usize] |= 1 << (block % BLOCKS_PER_SEGMENT);
-        self.free_count += 1;
+        self.free.put(block);
     }
 
     /// Counts a live record of a block, or a part of a value.
@@ -496,20 +326,6 @@ impl Blocks {
     }
 }
 
-/// The longest run of set bits: its start and length.
-fn longest_run(bits: u16) -> (u32, u32) {
-    let (mut best, mut at) = ((0, 0), 0);
-    while at < u16::BITS && bits >> at != 0 {
-        at += (bits >> at).trailing_zeros();
-        let len = (bits >> at).trailing_ones();
-        if len > best.1 {
-            best = (at, len);
-        }
-        at += len;
-    }
-    best
-}
-
 const _: () = assert!(Entry::BLOCKS_MAX <= u32::MAX as u64);
 
 #[cfg(test)]
@@ -520,19 +336,6 @@ mod tests {
         let mut blocks = Blocks::new(7);
         (0..2).for_each(|segment| blocks.add_segment(segment, (0..16).map(|_| 0)));
         blocks
-    }
-
-    #[test]
-    fn runs_are_found() {
-        for (bits, run) in [
-            (0, (0, 0)),
-            (1, (0, 1)),
-            (0x8000, (15, 1)),
-            (u16::MAX, (0, 16)),
-            (0b0111_0011_0110, (8, 3)),
-        ] {
-            assert_eq!(longest_run(bits), run, "{bits:b}");
-        }
     }
 
     #[test]
