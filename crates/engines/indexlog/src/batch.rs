@@ -1,8 +1,8 @@
 //! Batches on several partitions: atomic, by one fence for all of them.
 //!
-//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the operations
-//! behind its log's tail, and behind them one record more: a put of [`KEY`] in the internal key space, with the
-//! batch's number and its participants. One fence then makes all parts durable, and whatever waited before them in
+//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the operations behind
+//! its log's tail, and behind them a commit record (`commit_record`): a put of [`KEY`] in the internal key space, with
+//! the batch's number and its participants. One fence then makes all parts durable, and whatever waited before them in
 //! those logs. Only then are the parts applied, under the locks of all views, so that a reader that looks at all of
 //! them at once sees the whole batch or nothing; and only then does anything follow them.
 //!
@@ -140,8 +140,8 @@ pub(crate) fn write(
 
 fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let participants = parts.iter().fold(0, |all, part| all | 1 << part.number);
-    let note = Batch { number, participants }.encode();
-    let note = Op::Put { space: KeySpaceId(INTERNAL), key: KEY, value: &note };
+    let commit = Batch { number, participants }.encode();
+    let commit = Op::Put { space: KeySpaceId(INTERNAL), key: KEY, value: &commit };
     let given: Vec<Vec<Op<'_>>> =
         parts.iter_mut().map(|part| std::mem::take(&mut part.ops)).collect();
     let expanded: Result<Vec<Expanded>> = parts
@@ -153,7 +153,7 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let ops: Vec<Vec<Op<'_>>> = given
         .iter()
         .zip(&expanded)
-        .map(|(ops, expanded)| expanded.ops(ops).iter().copied().chain([note]).collect())
+        .map(|(ops, expanded)| expanded.ops(ops).iter().copied().chain([commit]).collect())
         .collect();
 
     // Nothing is written as long as there may be no room.

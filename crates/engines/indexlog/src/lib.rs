@@ -15,15 +15,16 @@
 //!   └────────────────────────┘        free / open / sealed, how much is used, how often reused
 //! ```
 //!
-//! **A put** walks `engine` → `partition` → `write`: it finds room (`collection/room.rs`), encodes a record (`record`) behind the
-//! log's tail, streams it to the pool, waits for **one fence** (`log/append.rs`), and points the index to it (`storage/apply.rs`). An
-//! update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records whose last one is marked
-//! as the last. Values over 2 KiB go to blocks of their own, and wait for the same fence (`log/overflow.rs`). A batch on
-//! several partitions is made atomic by one fence for all of them (`batch`). A transaction's write is validated under
-//! the same locks: the keys and ranges that it read must be unchanged since its snapshot (`validation`).
+//! **A put** walks `engine` → `partition` → `write`: it finds room (`collection/room.rs`), encodes a record (`record`)
+//! behind the log's tail, streams it to the pool, waits for **one fence** (`log/append.rs`), and points the index to it
+//! (`storage/apply.rs`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records
+//! whose last one is marked as the last. Values over 2 KiB go to blocks of their own, and wait for the same fence
+//! (`log/overflow.rs`). A batch on several partitions is made atomic by one fence for all of them (`batch`). A
+//! transaction's write is validated under the same locks: the keys and ranges that it read must be unchanged since its
+//! snapshot (`validation`).
 //!
-//! **A get** walks `partition` → `read/view.rs`: the index names block, offset and length; the record is pinned where it
-//! lies, its checksum and key are compared, and the value is handed out without a copy.
+//! **A get** walks `partition` → `read/view.rs`: the index names block, offset and length; the record is pinned where
+//! it lies, its checksum and key are compared, and the value is handed out without a copy.
 //!
 //! **Opening** (`recovery`) reads the map, cuts off the remains of an interrupted write at the log's end,
 //! and builds the index: from a snapshot of it (`index_snapshot`) and the records that were written after that, or
@@ -34,14 +35,16 @@
 //! through the cache only, and recovery replays those that a crash has lost (`change_log/replay.rs`).
 //!
 //! **Space** (`space`) comes back by collection (`collection`): live records move out of the block with the best
-//! benefit for its cost (`space/victims.rs`), in steps that writes pay for by the bytes they append; the block is free once no
-//! scan can read it (`space/limbo.rs`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a segment
-//! (`space/split.rs`); they move only out of sparse blocks (`collection/compact.rs`).
+//! benefit for its cost (`space/victims.rs`), in steps that writes pay for by the bytes they append; the block is free
+//! once no scan can read it (`space/limbo.rs`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a
+//! segment (`space/split.rs`); they move only out of sparse blocks (`collection/compact.rs`).
 //!
 //! **Floors.** Modules import those of lower floors only, from the lowest on: the stored forms (`record`, `entry`,
 //! `space/block_map.rs`) and what reads them (`read`, `index`, `tombstones`); `space`, the blocks; `log`, over it, with
 //! what is durable (`durability`); `storage`, the two with the tombstones; `collection`, which moves records; `write`;
-//! `recovery`, which makes a writer of what is stored; `partition` and `batch`; `engine`.
+//! `recovery`, which makes a writer of what is stored; `partition` and `batch`; `engine`. Some folders reach over
+//! several floors: `read/scan.rs`, `read/snapshot.rs`, `read/verify.rs` and `change_log/reader.rs` read whole
+//! partitions, and `change_log/replay.rs` is a part of recovery.
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|

@@ -117,7 +117,7 @@ impl Partitions {
             Some(found) => Some(found),
             None => self.shared.wait(number, None),
         };
-        let found = found.expect("who waits without an end gets it");
+        let found = found.expect("a wait without an end ends with the partition");
         found.as_ref().map_err(|error| again(number, error))
     }
 

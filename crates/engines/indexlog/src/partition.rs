@@ -370,7 +370,8 @@ mod tests {
         parts.concat().try_into().unwrap()
     }
 
-    /// Has a thread write batches until one panics or is refused. Returns how many were taken, and why the next was not.
+    /// Has a thread write batches until one panics or is refused. Returns how many were taken, and why the next was
+    /// not.
     fn write_until_refused(engine: &IndexLog, space: KeySpaceId, thread: u32) -> (u32, String) {
         for number in 0..WRITES_MAX {
             let keys = [0, 1].map(|of_batch| key(thread, number, of_batch));

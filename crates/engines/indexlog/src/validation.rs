@@ -7,7 +7,8 @@
 //! been dropped since are covered by `tombstones/dropped.rs`.
 //!
 //! Two kinds of false conflicts are reported: a large value that was moved out of a sparse block, which gives its
-//! record a new number (`collection/compact.rs`); and an absent key that a batch deleted, or that lies in a deleted range.
+//! record a new number (`collection/compact.rs`); and an absent key that a batch deleted, or that lies in a deleted
+//! range.
 //!
 //! Under the writers' locks of all partitions concerned, a key costs two lookups, and a range a walk over those
 //! leaves of its tree that were written since. For a range, a hash index reads the keys of all its records.

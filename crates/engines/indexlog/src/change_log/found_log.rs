@@ -39,7 +39,7 @@ pub(super) struct FoundBatch {
     /// The highest number that the map, or an entry before it, proves durable.
     proved_before: u64,
     /// The batch on several partitions whose part it is.
-    note: Option<Batch>,
+    commit: Option<Batch>,
 }
 
 /// A change log, read up to its end.
@@ -138,10 +138,10 @@ impl FoundLog {
             let (opening, before) = (entry.head.opening.get(), entry.head.before.get());
             let (logged, durable) = (entry.head.logged.get(), entry.head.durable.get());
             let ends_batch = entry.ends_batch();
-            let note = entry.records.last().and_then(Batch::of);
+            let commit = entry.records.last().and_then(Batch::of);
             if entry.begins_batch() {
                 let (at, proved_before) = ((segment, at), self.proved);
-                batch = Some(FoundBatch { first, last, at, before, proved_before, note: None });
+                batch = Some(FoundBatch { first, last, at, before, proved_before, commit: None });
             }
             at = entry.next_at;
             accepted[segment] = at;
@@ -159,7 +159,7 @@ impl FoundLog {
                 (self.segments[at].first, self.segments[at].end) = (firsts[at], accepted[at]);
             }
             if let Some(batch) = batch.take() {
-                self.batches.push_back(FoundBatch { last, note, ..batch });
+                self.batches.push_back(FoundBatch { last, commit, ..batch });
             }
             // The last batch stays, since it may have to be cut off.
             while self.batches.len() > 1 && self.batches[0].last < floor.min(self.proved + 1) {
@@ -222,12 +222,12 @@ impl FoundLog {
 
     /// The newest batch on several partitions beyond number `record`, and whether it is the last batch; `None` if
     /// there is no batch beyond it.
-    pub(crate) fn newest_note(&self, record: u64) -> Option<(Option<Batch>, bool)> {
+    pub(crate) fn newest_commit(&self, record: u64) -> Option<(Option<Batch>, bool)> {
         let record = record.max(self.durable);
         let mut beyond = self.batches.iter().rev().take_while(|batch| batch.last > record);
         let last = beyond.next()?;
-        let is_last = last.note.is_some();
-        Some((last.note.or_else(|| beyond.find_map(|batch| batch.note)), is_last))
+        let is_last = last.commit.is_some();
+        Some((last.commit.or_else(|| beyond.find_map(|batch| batch.commit)), is_last))
     }
 
     /// Cuts off the last batch. Returns whether it is not proved durable.

@@ -1,10 +1,10 @@
 //! Collection of garbage (Lersch §5.6.3).
 //!
-//! The victim is the block with the most to reclaim while the pool can grow, and then the one with the best benefit
-//! for its cost (`space/victims.rs`). Its live records are copied into the collector's own block, its dead ones are taken off
-//! their counts (`storage/liveness.rs`); when the copies are durable, the index points to them. When all of the victim is done,
-//! the collector's word in the map covers the copies, and the victim goes to limbo (`space/limbo.rs`): its word becomes free,
-//! durably, and it may be reused once no scan can read it.
+//! The victim is the block with the most to reclaim while the pool can grow, and then the one with the best benefit for
+//! its cost (`space/victims.rs`). Its live records are copied into the collector's own block, its dead ones are taken
+//! off their counts (`storage/liveness.rs`); when the copies are durable, the index points to them. When all of the
+//! victim is done, the collector's word in the map covers the copies, and the victim goes to limbo (`space/limbo.rs`):
+//! its word becomes free, durably, and it may be reused once no scan can read it.
 //!
 //! **Pace.** A victim of `n` bytes of which `g` are dead makes room for `g` bytes of new records, so each byte that
 //! is written has `n / g` bytes of the victim examined ([`Collector::pace`]), in steps of [`STEP`]. So no write waits

@@ -19,8 +19,8 @@ use crate::storage::Storage;
 use crate::storage::liveness::{find_puts, is_at};
 
 impl Collector {
-    /// Examines so many bytes of the block that is collected: copies the live records, and takes the dead ones off their
-    /// counts.
+    /// Examines so many bytes of the block that is collected: copies the live records, and takes the dead ones off
+    /// their counts.
     pub(super) fn move_live_records(
         &mut self,
         storage: &mut Storage,
@@ -51,7 +51,7 @@ impl Collector {
                         storage.uncount(&mut view, record)?;
                         None
                     }
-                    _ => storage.find_tombstone(&mut view, (victim, *at), record)?,
+                    _ => storage.keep_or_drop_tombstone(&mut view, (victim, *at), record)?,
                 };
                 live.extend(alive.map(|entry| (*record, entry)));
             }
@@ -159,7 +159,7 @@ impl Collector {
     /// Lets the map's word of the collector's block cover its records, with the next fence.
     pub(super) fn cover_block(&self, storage: &mut Storage) {
         let (block, used) = (self.tail.block(), self.tail.written());
-        if let (Some(block), Some(proof)) = (block, self.tail.proof.as_ref()) {
+        if let (Some(block), Some(proof)) = (block, self.tail.proof()) {
             storage.space.cover(block, used, proof);
         }
     }

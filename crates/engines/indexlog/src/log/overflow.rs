@@ -52,9 +52,9 @@ pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Opt
 }
 
 impl Space {
-    /// Writes the values of operations that do not fit a record into free blocks, of which there are
-    /// enough: past the cache if the write `waits` for them, else through it. The record of the first operation will have
-    /// number `first`.
+    /// Writes the values of operations that do not fit a record into free blocks, of which there are enough: past the
+    /// cache if the write `waits` for them, else through it. The record of the first operation will have number
+    /// `first`.
     pub(crate) fn write_values(
         &mut self,
         view: &RwLock<View>,
@@ -76,7 +76,8 @@ impl Space {
         Ok(values)
     }
 
-    /// Writes the value of operation `at`, whose record will have number `seq`. An error of `None` means that there is no room.
+    /// Writes the value of operation `at`, whose record will have number `seq`. An error of `None` means that there is
+    /// no room.
     pub(crate) fn write_value(
         &mut self,
         view: &RwLock<View>,

@@ -117,7 +117,7 @@ impl Log {
             space.seal(block, used, proof, next);
         }
         if waits_in_log {
-            self.tail.proof = Some(proof.clone());
+            self.tail.prove(proof.clone());
         }
     }
 

@@ -19,8 +19,8 @@ pub(crate) struct Tail {
     current: Option<Current>,
     /// Encoded records that go behind the block's tail together.
     chunk: Vec<u8>,
-    /// The proof of the block's last fence.
-    pub(crate) proof: Option<Fenced>,
+    /// The proof of the block's last fence, if all of its records are durable by that.
+    proof: Option<Fenced>,
 }
 
 struct Current {
@@ -47,6 +47,16 @@ impl Tail {
     /// Where the next byte that is written goes, in the current block.
     pub(crate) fn written(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.appender.tail())
+    }
+
+    /// The proof of the block's last fence, if all of its records are durable by that.
+    pub(crate) fn proof(&self) -> Option<&Fenced> {
+        self.proof.as_ref()
+    }
+
+    /// Notes that all records of the block are durable, as `proof` proves.
+    pub(crate) fn prove(&mut self, proof: Fenced) {
+        self.proof = Some(proof);
     }
 
     /// Bytes that still fit behind the chunk.

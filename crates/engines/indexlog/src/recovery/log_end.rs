@@ -37,8 +37,8 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Decides how many records of the open blocks to keep. The numbers of their first records are not far from `near`. `reads_values` says whether to check their large values,
-    /// as is needed where there is no change log.
+    /// Decides how many records of the open blocks to keep. The numbers of their first records are not far from `near`.
+    /// `reads_values` says whether to check their large values, as is needed where there is no change log.
     pub(crate) fn find(
         space: &Space,
         near: u64,
@@ -166,7 +166,7 @@ impl Cut {
     /// blocks.
     fn batch(&self) -> Option<(Batch, bool)> {
         if let Some((newest, is_last)) =
-            self.log.as_ref().and_then(|log| log.newest_note(self.last()))
+            self.log.as_ref().and_then(|log| log.newest_commit(self.last()))
         {
             return match newest {
                 Some(batch) => Some((batch, is_last)),

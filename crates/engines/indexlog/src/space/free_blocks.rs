@@ -42,8 +42,8 @@ impl FreeBlocks {
         self.segments[segment as usize] == ALL_FREE
     }
 
-    /// A free block, behind the one that was found last, so that all blocks wear alike. Segments that are in use already
-    /// are preferred, so that whole ones stay for large values.
+    /// A free block, behind the one that was found last, so that all blocks wear alike. Segments that are in use
+    /// already are preferred, so that whole ones stay for large values.
     pub(super) fn next(&mut self) -> Option<u32> {
         let partly = self.first_from_next(|free| free != ALL_FREE);
         let block = partly.or_else(|| self.first_from_next(|_| true))?;

@@ -4,8 +4,8 @@
 //! durable; then by scans that began while it was visible; then by readers that hold it. It waits for each in turn:
 //!
 //! 1. Queued, until its copy or replacement is durable. Then a block's word in the map is made free, durably.
-//! 2. Pinned, filed under the youngest scan that may read it (`read/scans.rs`), until no such scan is left. Space that no
-//!    live scan can have seen skips this step: a scan pins only space that it can read, never space that was written
+//! 2. Pinned, filed under the youngest scan that may read it (`read/scans.rs`), until no such scan is left. Space that
+//!    no live scan can have seen skips this step: a scan pins only space that it can read, never space that was written
 //!    later.
 //! 3. Held, while readers still use it.
 //!

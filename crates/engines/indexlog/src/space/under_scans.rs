@@ -48,8 +48,8 @@ impl Space {
         taken.min(self.waiting_max())
     }
 
-    /// The sealed block with the most to reclaim, and how much that is in bytes, of those that are free as soon as their
-    /// live records have moved.
+    /// The sealed block with the most to reclaim, and how much that is in bytes, of those that are free as soon as
+    /// their live records have moved.
     pub(crate) fn emptiest(&mut self) -> Option<(u32, u64)> {
         self.blocks.emptiest(self.scans.youngest())
     }

@@ -95,8 +95,8 @@ impl Victims {
         }
     }
 
-    /// Ranks the blocks that changed: `reclaimable` says how many bytes of one there are, and whether that is all, if it
-    /// is sealed.
+    /// Ranks the blocks that changed: `reclaimable` says how many bytes of one there are, and whether that is all, if
+    /// it is sealed.
     pub(crate) fn rank_changed(&mut self, reclaimable: impl Fn(u32) -> Option<(u64, bool)>) {
         let mut queue = std::mem::take(&mut self.queue);
         for block in queue.drain(..) {

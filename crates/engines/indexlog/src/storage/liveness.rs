@@ -60,7 +60,7 @@ impl Storage {
 
     /// The entry of a tombstone that has to be kept: it still counts dead records, or a collected block is not yet
     /// free in the map. Any other tombstone is dropped with its block.
-    pub(crate) fn find_tombstone(
+    pub(crate) fn keep_or_drop_tombstone(
         &mut self,
         view: &mut View,
         place: (u32, u64),
