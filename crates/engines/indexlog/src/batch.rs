@@ -16,36 +16,19 @@
 //! | batch on `n` partitions | 1 | its records and values, and one of 64 bytes a partition |
 
 pub(crate) mod commit_record;
+pub(crate) mod part;
 
 use std::sync::Arc;
 
 use halite_contract::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
-use halite_sim::locks::MutexGuard;
 
 use crate::batch::commit_record::{Batch, KEY, Numbers};
+use crate::batch::part::Part;
 use crate::key_spaces::{CATALOGUE, INTERNAL};
 use crate::log::overflow::Values;
 use crate::partition::{Expanded, Partition};
 use crate::storage::Storage;
 use crate::validation::Validation;
-use crate::write::Writer;
-
-/// A partition whose writer is locked, and its part of the operations.
-pub(crate) struct Part<'a> {
-    pub(crate) number: usize,
-    pub(crate) partition: &'a Partition,
-    pub(crate) writer: MutexGuard<'a, Writer>,
-    ops: Vec<Op<'a>>,
-    /// Whether it has keys or ranges to validate.
-    is_expected: bool,
-}
-
-impl Part<'_> {
-    /// Takes the steps of a snapshot of the index that the last writes pay for, if one is due.
-    pub(crate) fn pace_snapshot(&mut self) {
-        self.partition.pace_snapshot(&mut self.writer);
-    }
-}
 
 /// Locks the writers of partitions, in ascending order, validates what is `expected` under the locks, and gives each
 /// partition the operations on its keys.

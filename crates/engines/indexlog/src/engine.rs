@@ -193,7 +193,7 @@ impl IndexLog {
             let written = batch::write(&mut parts, self.partitions.numbers(), durability);
             parts.iter_mut().for_each(|part| part.writer.set_bookkeeping(false));
             written?;
-            parts.iter_mut().for_each(batch::Part::pace_snapshot);
+            parts.iter_mut().for_each(batch::part::Part::pace_snapshot);
             Ok(())
         })
     }

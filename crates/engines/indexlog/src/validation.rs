@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use halite_contract::{Error, Expectation, KeyRange, KeySpaceId, Partitioning, Result};
 
-use crate::batch;
+use crate::batch::part;
 use crate::entry::Entry;
 use crate::partition::Partition;
 use crate::read::snapshot::{Part, StoreSnapshot};
@@ -71,7 +71,7 @@ impl<'a> Validation<'a> {
     /// [`Error::Conflict`]; [`Error::NoSuchKeySpace`]; [`Error::Damaged`].
     pub(crate) fn check(
         &self,
-        parts: &[batch::Part<'_>],
+        parts: &[part::Part<'_>],
         partitioning: &Partitioning,
     ) -> Result<()> {
         let views: Vec<_> = parts.iter().map(|part| part.partition.view.read()).collect();
