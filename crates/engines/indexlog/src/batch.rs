@@ -1,132 +1,34 @@
 //! Batches on several partitions: atomic, by one fence for all of them.
 //!
-//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the operations
-//! behind its log's tail, and behind them one record more: a put of [`KEY`] in the internal key space, with the
-//! batch's number and its participants. One fence then makes all parts durable, and whatever waited before them in
+//! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the operations behind
+//! its log's tail, and behind them a commit record (`commit_record`): a put of [`KEY`] in the internal key space, with
+//! the batch's number and its participants. One fence then makes all parts durable, and whatever waited before them in
 //! those logs. Only then are the parts applied, under the locks of all views, so that a reader that looks at all of
 //! them at once sees the whole batch or nothing; and only then does anything follow them.
 //!
 //! So, after a crash, only the last batch of a log may lack a part elsewhere. It is whole if every
 //! participant's newest record of [`KEY`] has its number or a higher one; else its parts are cut off, as
-//! the torn batch of one log is (`log_end`). Numbers are drawn while the writers are locked, so they
+//! the torn batch of one log is (`recovery/log_end.rs`). Numbers are drawn while the writers are locked, so they
 //! ascend in every log.
 //!
 //! | | fences | lines written |
 //! |---|---|---|
 //! | batch on `n` partitions | 1 | its records and values, and one of 64 bytes a partition |
 
+pub(crate) mod commit_record;
+pub(crate) mod part;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_contract::{Durability, Error, KeySpaceId, Op, Partitioning, Result};
-use halite_sim::locks::MutexGuard;
 
-use crate::expectation::Expected;
-use crate::overflow::Values;
+use crate::batch::commit_record::{Batch, KEY, Numbers};
+use crate::batch::part::Part;
+use crate::key_spaces::{CATALOGUE, INTERNAL};
+use crate::log::overflow::Values;
 use crate::partition::{Expanded, Partition};
-use crate::read::View;
-use crate::record::{Kind, Record};
-use crate::write::{CATALOGUE, INTERNAL, Writer};
-
-/// The key of the newest batch on several partitions.
-pub(crate) const KEY: &[u8] = b"batch";
-
-/// The content of a batch's record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Batch {
-    /// Higher than those of all batches before it.
-    pub(crate) number: u64,
-    /// The partitions that have a part of it, a bit each.
-    participants: u64,
-}
-
-impl Batch {
-    fn encode(self) -> [u8; 16] {
-        let mut value = [0; 16];
-        value[..8].copy_from_slice(&self.number.to_le_bytes());
-        value[8..].copy_from_slice(&self.participants.to_le_bytes());
-        value
-    }
-
-    /// The batch that a record ends, if it ends one.
-    pub(crate) fn of(record: &Record<'_>) -> Option<Self> {
-        let is_one =
-            record.header.space.get() == INTERNAL && record.kind == Kind::Put && record.key == KEY;
-        let value = record.inline_value().filter(|_| is_one)?;
-        let (number, rest) = value.split_first_chunk()?;
-        let participants = u64::from_le_bytes(*rest.first_chunk()?);
-        Some(Self { number: u64::from_le_bytes(*number), participants })
-    }
-
-    /// The newest batch of which a partition has a part.
-    pub(crate) fn newest(view: &View) -> Result<Option<Self>> {
-        let Some(entry) = view.live(INTERNAL, KEY)? else { return Ok(None) };
-        Ok(Self::of(&view.pin_record(entry)?.read()?))
-    }
-
-    /// The partitions that have a part of it.
-    pub(crate) fn participants(self) -> impl Iterator<Item = usize> {
-        (0..u64::BITS as usize).filter(move |at| self.participants >> at & 1 != 0)
-    }
-}
-
-/// Checks that no participant lacks its part of the newest batch of any partition.
-///
-/// # Errors
-/// [`Error::Damaged`].
-pub(crate) fn check_whole(newest: &[Option<Batch>]) -> Result<()> {
-    for batch in newest.iter().flatten() {
-        let has_part = |at: usize| {
-            newest.get(at).copied().flatten().is_some_and(|newest| newest.number >= batch.number)
-        };
-        if let Some(lacking) = batch.participants().find(|&at| !has_part(at)) {
-            return Err(Error::Damaged {
-                what: format!("log of partition {lacking}"),
-                why: format!(
-                    "its part of batch {} is not there, though it was durable",
-                    batch.number
-                ),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// The numbers of batches.
-pub(crate) struct Numbers(AtomicU64);
-
-impl Numbers {
-    /// Numbers above all that were drawn before.
-    pub(crate) fn after(highest: u64) -> Self {
-        Self(AtomicU64::new(highest + 1))
-    }
-
-    /// Goes on above a number.
-    pub(crate) fn raise(&self, number: u64) {
-        self.0.fetch_max(number + 1, Ordering::Relaxed);
-    }
-
-    fn draw(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-/// A partition whose writer is locked, and its part of the operations.
-pub(crate) struct Part<'a> {
-    pub(crate) number: usize,
-    pub(crate) partition: &'a Partition,
-    pub(crate) writer: MutexGuard<'a, Writer>,
-    ops: Vec<Op<'a>>,
-    /// Whether it has keys or ranges to validate.
-    is_expected: bool,
-}
-
-impl Part<'_> {
-    /// Takes the steps of a snapshot of the index that the last writes pay for, if one is due.
-    pub(crate) fn pace_snapshot(&mut self) {
-        self.partition.pace_snapshot(&mut self.writer);
-    }
-}
+use crate::storage::Storage;
+use crate::validation::Validation;
 
 /// Locks the writers of partitions, in ascending order, validates what is `expected` under the locks, and gives each
 /// partition the operations on its keys.
@@ -139,7 +41,7 @@ pub(crate) fn lock<'a>(
     partitions: &'a [Arc<Partition>],
     partitioning: &Partitioning,
     ops: &[Op<'a>],
-    expected: &[Expected<'_>],
+    expected: &[Validation<'_>],
 ) -> Result<Vec<Part<'a>>> {
     let mut is_expected = vec![false; partitions.len()];
     expected.iter().for_each(|expected| expected.mark(partitioning, &mut is_expected));
@@ -221,8 +123,8 @@ pub(crate) fn write(
 
 fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let participants = parts.iter().fold(0, |all, part| all | 1 << part.number);
-    let note = Batch { number, participants }.encode();
-    let note = Op::Put { space: KeySpaceId(INTERNAL), key: KEY, value: &note };
+    let commit = Batch { number, participants }.encode();
+    let commit = Op::Put { space: KeySpaceId(INTERNAL), key: KEY, value: &commit };
     let given: Vec<Vec<Op<'_>>> =
         parts.iter_mut().map(|part| std::mem::take(&mut part.ops)).collect();
     let expanded: Result<Vec<Expanded>> = parts
@@ -234,24 +136,24 @@ fn write_several(parts: &mut [&mut Part<'_>], number: u64) -> Result<()> {
     let ops: Vec<Vec<Op<'_>>> = given
         .iter()
         .zip(&expanded)
-        .map(|(ops, expanded)| expanded.ops(ops).iter().copied().chain([note]).collect())
+        .map(|(ops, expanded)| expanded.ops(ops).iter().copied().chain([commit]).collect())
         .collect();
 
     // Nothing is written as long as there may be no room.
     let made = make_room(parts, &ops);
     let values = match made.and_then(|()| write_values(parts, &ops)) {
         Err(full @ Error::Full { .. }) => {
-            parts.iter_mut().try_for_each(|part| part.writer.give_back_room())?;
+            parts.iter_mut().try_for_each(|part| part.writer.storage.give_back_room())?;
             return Err(full);
         }
         values => values?,
     };
     let written = append(parts, &ops, values).and_then(|()| sync(parts));
-    parts[0].writer.health.place("a batch that is not shown yet");
+    parts[0].writer.storage.space.health.place("a batch that is not shown yet");
     if let Err(error) = written.and_then(|()| apply(parts, &ops)) {
         // It is unknown which parts are durable, or they are durable and cannot be seen.
         let why = error.to_string();
-        parts.iter_mut().for_each(|part| part.writer.poison(&why));
+        parts.iter_mut().for_each(|part| part.writer.storage.space.health.poison(&why));
         return Err(error);
     }
     Ok(())
@@ -276,7 +178,7 @@ fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<
             Err(error) => {
                 let written = parts.iter_mut().zip(values);
                 written.for_each(|(part, values)| {
-                    part.writer.discard(&part.partition.view, values);
+                    part.writer.storage.space.discard(&part.partition.view, values);
                 });
                 return Err(error);
             }
@@ -289,7 +191,7 @@ fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<
 fn apply(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<()> {
     let mut views: Vec<_> = parts.iter().map(|part| part.partition.view.write()).collect();
     for ((part, view), ops) in parts.iter_mut().zip(&mut views).zip(ops) {
-        part.partition.named(part.writer.apply(view, ops))?;
+        part.partition.named(part.writer.storage.apply(view, ops))?;
     }
     Ok(())
 }
@@ -308,33 +210,24 @@ fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
     let mut flushed = Vec::new();
     let mut waiting = Vec::new();
     for part in parts.iter_mut() {
-        let with_records = part.writer.waits_for_records();
-        let waits = with_records && part.writer.flush_pending(&mut flushed);
+        let Storage { space, log, .. } = &mut part.writer.storage;
+        let with_records = log.waits_for_records();
+        let waits = with_records && log.durability.flush_pending(&mut flushed);
         waiting.push((flushed.len(), waits, with_records));
-        if let Some(changes) = &mut part.writer.changes {
-            changes.flush_pending(&mut flushed);
-        }
-        part.writer.flush_values(&mut flushed);
-        part.writer.map.flush(&mut flushed);
+        log.flush_changes(&mut flushed);
+        log.durability.flush_values(&mut flushed);
+        space.map_mut().flush(&mut flushed);
     }
     let pool = parts[0].partition.pool.clone();
     let proofs = pool.fence_all(&flushed)?;
     for (part, (end, waits, with_records)) in parts.iter_mut().zip(waiting) {
         let last = end.checked_sub(1).and_then(|last| proofs.get(last)).filter(|_| waits);
+        let Storage { space, log, .. } = &mut part.writer.storage;
         if with_records {
-            part.writer.end_sync(last, waits);
+            log.end_sync(space, last, waits);
         } else {
-            part.writer.end_changes_sync();
+            log.end_changes_sync();
         }
     }
     Ok(())
-}
-
-/// The views of all partitions at one moment, between batches.
-pub(crate) fn views<R>(
-    partitions: &[Arc<Partition>],
-    mut look: impl FnMut(&Arc<Partition>, &View) -> R,
-) -> Vec<R> {
-    let views: Vec<_> = partitions.iter().map(|partition| partition.view.read()).collect();
-    partitions.iter().zip(&views).map(|(partition, view)| look(partition, view)).collect()
 }

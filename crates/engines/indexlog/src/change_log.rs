@@ -2,8 +2,8 @@
 //!
 //! Every operation is in it once more, under the number of its record. A durable write persists its entry here, by
 //! one fence; its record is written through the cache and made durable when its block is left. After a crash, the
-//! records that are missing are replayed from here (`change_replay`). Readers follow it as a stream of changes
-//! (`change_reader`).
+//! records that are missing are replayed from here (`replay`). Readers follow it as a stream of changes
+//! (`reader`).
 //!
 //! The log is a run of segments of a logical device, numbered without gaps and never twice. The oldest segment is
 //! released, whole, when the records of all its entries are durable and the newer segments have the bytes to retain.
@@ -16,6 +16,11 @@
 //! | the same, if a block was left | 1 | the same, and what is not durable of the records |
 //! | entering a segment | 1, and 1 to release one, or 1 to use it again | 2 words, or 1 |
 
+pub(crate) mod entry;
+pub(crate) mod found_log;
+pub(crate) mod reader;
+mod replay;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,9 +31,9 @@ use halite_pmem::{Appender, Fenced, Flushed, Published};
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
+use self::entry::{HEAD_LEN, Head};
 use crate::BLOCK;
-use crate::change_entry::{self, HEAD_LEN, Head};
-use crate::log::Pending;
+use crate::durability::pending::Pending;
 use crate::record::{BATCH_ALIGN, Draft};
 
 /// The writer of a partition's change log.
@@ -236,7 +241,7 @@ impl ChangeLog {
     /// Adds an operation to the entry that is being made; `first` is the number of its batch's first operation. The
     /// records up to `durable` are durable.
     pub(crate) fn push(&mut self, draft: &Draft<'_>, first: u64, durable: u64) -> Result<()> {
-        let len = change_entry::len_of(draft);
+        let len = entry::len_of(draft);
         let begun = if self.chunk.is_empty() { HEAD_LEN } else { self.chunk.len() as u64 };
         if (begun + len).next_multiple_of(BATCH_ALIGN) > self.appender.remaining() {
             self.write();
@@ -251,9 +256,9 @@ impl ChangeLog {
                 first: first.into(),
             };
             self.before = self.opening;
-            change_entry::begin(&mut self.chunk, &head);
+            entry::begin(&mut self.chunk, &head);
         }
-        change_entry::add(&mut self.chunk, draft);
+        entry::add(&mut self.chunk, draft);
         Ok(())
     }
 
@@ -270,8 +275,8 @@ impl ChangeLog {
     }
 
     fn end_entry(&mut self) {
-        let seed = change_entry::seed(self.seed_salt, self.number);
-        change_entry::end(&mut self.chunk, seed, self.appender.tail());
+        let seed = entry::seed(self.seed_salt, self.number);
+        entry::end(&mut self.chunk, seed, self.appender.tail());
     }
 
     /// Whether an entry was written through the cache and not yet flushed.

@@ -1,7 +1,7 @@
 //! The engine: the contract of `halite-contract`, kept by partitions that are independent of each other.
 //!
 //! A call goes to the partition that has its key. Calls that concern several partitions are put together here:
-//! batches (`batch`), scans (`merge`), statistics.
+//! batches (`batch`), scans (`read/scan.rs`), statistics.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,26 +15,24 @@ use halite_contract::{
 };
 use halite_pmem::Pool;
 
-use crate::batch;
-use crate::change_log::ChangeLog;
 use crate::closing::Closing;
 use crate::entry::Entry;
-use crate::expectation::Expected;
 use crate::index::Form;
-use crate::index_snapshot::{Own, Snapshots};
+use crate::index_snapshot::Snapshots;
+use crate::key_spaces::{CATALOGUE, INTERNAL, is_internal};
 use crate::layout::{BOUNDS_KEY, Layout, decode_bounds, encode_bounds};
 use crate::on_demand::Partitions;
 use crate::options::IndexLogOptions;
-use crate::partition::{Partition, WRITER};
-use crate::read::View;
-use crate::record;
-use crate::recovery::{find_ends, open_map};
+use crate::partition::{self, Partition, WRITER};
+use crate::read::scan::{RangeScan, join};
+use crate::read::snapshot::StoreSnapshot;
+use crate::read::verify::verify;
+use crate::read::view::View;
+use crate::recovery::find_ends;
+use crate::recovery::map::open_map;
 use crate::repartition::{release_other_generation, repartition};
-use crate::scan::{RangeScan, join};
-use crate::snapshot::StoreSnapshot;
-use crate::verify::verify;
-use crate::write::{CATALOGUE, INTERNAL};
-use crate::{BLOCK, PARTITIONS_MAX};
+use crate::validation::Validation;
+use crate::{PARTITIONS_MAX, batch, record};
 
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
 const ROOT: &str = "engine:indexlog";
@@ -169,9 +167,7 @@ impl IndexLog {
     /// Gives the space of all snapshots of the index back.
     pub(crate) fn release_index_snapshots(&self) -> Result<()> {
         for partition in self.partitions.all()? {
-            if let Some(own) = &partition.writer.lock().index_snapshots {
-                own.release_all()?;
-            }
+            partition.writer.lock().storage.space.release_snapshots()?;
         }
         Ok(())
     }
@@ -189,17 +185,17 @@ impl IndexLog {
         is_bookkeeping: bool,
     ) -> Result<()> {
         let all = self.partitions.all()?;
-        let expected = Expected::all(expected, all)?;
+        let expected = Validation::all(expected, all)?;
         let mut parts = batch::lock(all, &self.partitioning, ops, &expected)?;
         // Validated under the locks that are held until all is written: the space that the snapshots keep can be
         // released.
-        expected.iter().for_each(Expected::end);
+        expected.iter().for_each(Validation::end);
         all[0].health.watch(WRITER, || {
-            parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = is_bookkeeping);
+            parts.iter_mut().for_each(|part| part.writer.set_bookkeeping(is_bookkeeping));
             let written = batch::write(&mut parts, self.partitions.numbers(), durability);
-            parts.iter_mut().for_each(|part| part.writer.is_bookkeeping = false);
+            parts.iter_mut().for_each(|part| part.writer.set_bookkeeping(false));
             written?;
-            parts.iter_mut().for_each(batch::Part::pace_snapshot);
+            parts.iter_mut().for_each(batch::part::Part::pace_snapshot);
             Ok(())
         })
     }
@@ -217,9 +213,9 @@ impl IndexLog {
             Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
                 let partition = self.partitions.get(at)?;
                 partition.change(|writer| {
-                    writer.is_bookkeeping = is_bookkeeping;
+                    writer.set_bookkeeping(is_bookkeeping);
                     let written = partition.write(writer, ops, durability);
-                    writer.is_bookkeeping = false;
+                    writer.set_bookkeeping(false);
                     written?;
                     partition.pace_snapshot(writer);
                     Ok(())
@@ -312,11 +308,11 @@ impl Engine for IndexLog {
             if let Some(found) = find() {
                 return Ok(found);
             }
-            let id = writer.next_space;
+            let id = writer.next_space();
             let value = id.to_le_bytes();
             let op = Op::Put { space: KeySpaceId(CATALOGUE), key: name.as_bytes(), value: &value };
             first.write(writer, &[op], Durability::Immediate)?;
-            writer.next_space += 1;
+            writer.note_space(id);
             // The first partition is last: a caller that finds the name there finds it in every partition.
             for partition in all.iter().rev() {
                 partition.view.write().space_mut(id).name = name.into();
@@ -365,7 +361,7 @@ impl Engine for IndexLog {
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.index.len());
-        batch::views(self.partitions.all()?, len).into_iter().sum()
+        partition::views(self.partitions.all()?, len).into_iter().sum()
     }
 
     fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
@@ -412,7 +408,7 @@ impl Engine for IndexLog {
             RangeScan::begin(partition, view, space, &range, direction)
         };
         let scans: Result<Vec<_>> =
-            batch::views(self.partitions.all()?, begin).into_iter().collect();
+            partition::views(self.partitions.all()?, begin).into_iter().collect();
         Ok(join(scans?, &self.partitioning, direction))
     }
 
@@ -537,42 +533,10 @@ impl Engine for IndexLog {
     }
 }
 
-impl Partition {
-    fn add_stats(&self, stats: &mut Stats) {
-        {
-            let mut writer = self.writer.lock();
-            stats.live_bytes += writer.blocks.live();
-            stats.dead_bytes += writer.blocks.reclaimable();
-            stats.held_bytes += writer.held();
-            let oldest = writer.scans.oldest();
-            stats.oldest_reader =
-                oldest.map(|oldest| oldest.or_older(stats.oldest_reader)).or(stats.oldest_reader);
-            stats.free_bytes += u64::from(writer.blocks.free_count()) * BLOCK;
-            stats.user_bytes_written += writer.user_bytes;
-            stats.collected_bytes_moved += writer.moved_bytes;
-            stats.collected_blocks += writer.collected_blocks;
-            stats.unsynced_writes += writer.unsynced();
-            stats.index_snapshot_bytes += writer.index_snapshots.as_ref().map_or(0, Own::len);
-            stats.change_log_bytes += writer.changes.as_ref().map_or(0, ChangeLog::bytes);
-        }
-        let of_users = |view: &View| -> u64 {
-            let of_users = view.spaces.iter().filter(|(id, _)| !is_internal(**id));
-            of_users.map(|(_, space)| space.index.len()).sum()
-        };
-        stats.records += of_users(&self.view.read());
-        stats.index_bytes += self.index_bytes();
-    }
-}
-
 /// Checks operations of callers against the limits.
 fn check_ops(ops: &[Op<'_>]) -> Result<()> {
     ops.iter().try_for_each(|op| match is_internal(op.space().0) {
         true => Err(Error::NoSuchKeySpace),
         false => op.check(),
     })
-}
-
-/// Whether a key space is one that callers do not see.
-fn is_internal(space: u32) -> bool {
-    space == CATALOGUE || space == INTERNAL
 }

@@ -1,6 +1,6 @@
 //! The entry of an index: the place of a record.
 
-use crate::{BLOCK, record};
+use crate::{ALIGN, BLOCK};
 
 /// Where a record lies and how many older versions of its key are still on the medium.
 ///
@@ -27,13 +27,13 @@ impl Entry {
 
     pub(crate) fn new(block: u32, offset: u64, footprint: u64, overflow: bool) -> Self {
         debug_assert!(u64::from(block) < Self::BLOCKS_MAX);
-        debug_assert!(offset + footprint <= BLOCK && footprint / record::ALIGN <= FIELD);
-        debug_assert!((offset | footprint).is_multiple_of(record::ALIGN));
+        debug_assert!(offset + footprint <= BLOCK && footprint / ALIGN <= FIELD);
+        debug_assert!((offset | footprint).is_multiple_of(ALIGN));
         Self(
             (u64::from(overflow) << 52)
                 | (u64::from(block) << 26)
-                | ((offset / record::ALIGN) << 13)
-                | (footprint / record::ALIGN),
+                | ((offset / ALIGN) << 13)
+                | (footprint / ALIGN),
         )
     }
 
@@ -51,7 +51,7 @@ impl Entry {
 
     /// In bytes from the block's start.
     pub(crate) fn offset(self) -> u64 {
-        (self.0 >> 13 & FIELD) * record::ALIGN
+        (self.0 >> 13 & FIELD) * ALIGN
     }
 
     /// Block and offset: which record it is, while nothing is reused.
@@ -61,7 +61,7 @@ impl Entry {
 
     /// In bytes.
     pub(crate) fn footprint(self) -> u64 {
-        (self.0 & FIELD) * record::ALIGN
+        (self.0 & FIELD) * ALIGN
     }
 
     /// Whether the value lies in blocks of its own.

@@ -8,7 +8,7 @@ use halite_index::{FullKeys, HashIndex, PartialKeyTree, PartialLen, SortedKey};
 
 use crate::entry::Entry;
 use crate::options::IndexKind;
-use crate::read::ReadableBlocks;
+use crate::read::readable::ReadableBlocks;
 
 /// Keys ahead of the one at hand that are brought into the cache.
 const AHEAD: usize = 8;

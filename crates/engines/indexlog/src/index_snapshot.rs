@@ -1,7 +1,7 @@
 //! Snapshots of the index, which bound the time that an opening takes (Lersch §5.6.4 reads all records).
 //!
 //! A snapshot is a partition's index and tombstones at a moment, with the blocks of records that there were then and
-//! how much of each was used (`write`). An opening that finds one reads the trees as they were stored (`read`), and
+//! how much of each was used (`capture`). An opening that finds one reads the trees as they were stored (`read`), and
 //! of the records only those that came later: behind the used part of a block, and in other blocks (`merge`). So it
 //! costs a copy of the index, and the reading of the records written since the snapshot.
 //!
@@ -10,7 +10,7 @@
 //! when the store is closed, if an eighth of that was written; and on request. A store with a hash index has none.
 //!
 //! **How.** Once no collection is under way, everything is made durable, a line of each block is read, and the trees
-//! are cloned, which is done in constant time. The rest is done in steps that read no record (`write`). Writes pay
+//! are cloned, which is done in constant time. The rest is done in steps that read no record (`packer`). Writes pay
 //! for them, as for those of a collection, and idle callers take them. While there are neither writes nor idle
 //! callers, a snapshot that was begun waits, and the old tree with it.
 //!
@@ -42,9 +42,10 @@
 //! the index keeps of it. So counts may be too high, never too low: a tombstone may stay until an opening that reads
 //! all records.
 
-mod merge;
+mod capture;
+pub(crate) mod merge;
+pub(crate) mod packer;
 mod read;
-mod write;
 
 use std::sync::Arc;
 
@@ -54,12 +55,8 @@ use halite_contract::{Error, Result};
 use halite_pmem::Fresh;
 use halite_sim::locks::{Mutex, MutexGuard};
 
-use crate::layout::Layout;
-use crate::recovery::salt_of;
+use crate::layout::{Layout, salt_of};
 use crate::snapshot_device;
-
-pub(crate) use merge::recover;
-pub(crate) use write::Packer;
 
 /// The version of the form.
 const VERSION: u32 = 1;
@@ -185,11 +182,6 @@ impl Own {
 
     fn area(&self) -> MutexGuard<'_, Area> {
         self.all.areas[self.partition].lock()
-    }
-
-    /// Gives the space of all partitions' snapshots back.
-    pub(crate) fn release_all(&self) -> Result<bool> {
-        self.all.release()
     }
 
     /// Bytes that are to be written between two.

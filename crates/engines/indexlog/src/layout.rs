@@ -14,6 +14,7 @@
 
 use halite_alloc::Segments;
 use halite_contract::{Error, Partitioning, Result};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::PARTITIONS_MAX;
 
@@ -84,6 +85,25 @@ impl Layout {
     fn encode(self) -> u64 {
         let by_range = if self.by_range { BY_RANGE } else { 0 };
         u64::from(self.generation) << 32 | by_range | self.partitions as u64
+    }
+}
+
+/// The seed of a partition's checksums. Each partition has its own, so that it takes no records of another partition
+/// for its own in a segment that was the other's before.
+pub(crate) fn salt_of(segments: &Segments, device: u16) -> u64 {
+    match device {
+        0 => segments.salt(),
+        _ => xxh3_64_with_seed(&device.to_le_bytes(), segments.salt()),
+    }
+}
+
+/// Adds to an error that tells of damage in which partition it is, if there are several.
+pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
+    match (number, error) {
+        (Some(number), Error::Damaged { what, why }) => {
+            Error::Damaged { what: format!("{what}, partition {number}"), why }
+        }
+        (_, error) => error,
     }
 }
 

@@ -15,28 +15,36 @@
 //!   └────────────────────────┘        free / open / sealed, how much is used, how often reused
 //! ```
 //!
-//! **A put** walks `engine` → `partition` → `write`: it finds room (`space`), encodes a record (`record`) behind the
-//! log's tail, streams it to the pool, waits for **one fence** (`append`), and points the index to it (`apply`). An
-//! update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records whose last one is marked
-//! as the last. Values over 2 KiB go to blocks of their own, and wait for the same fence (`overflow`). A batch on
-//! several partitions is made atomic by one fence for all of them (`batch`). A transaction's write is validated under
-//! the same locks: the keys and ranges that it read must be unchanged since its snapshot (`expectation`).
+//! **A put** walks `engine` → `partition` → `write`: it finds room (`collection/room.rs`), encodes a record (`record`)
+//! behind the log's tail, streams it to the pool, waits for **one fence** (`log/append.rs`), and points the index to it
+//! (`storage/apply.rs`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records
+//! whose last one is marked as the last. Values over 2 KiB go to blocks of their own, and wait for the same fence
+//! (`log/overflow.rs`). A batch on several partitions is made atomic by one fence for all of them (`batch`). A
+//! transaction's write is validated under the same locks: the keys and ranges that it read must be unchanged since its
+//! snapshot (`validation`).
 //!
-//! **A get** walks `partition` → `read`: the index names block, offset and length; the record is pinned where it
-//! lies, its checksum and key are compared, and the value is handed out without a copy.
+//! **A get** walks `partition` → `read/view.rs`: the index names block, offset and length; the record is pinned where
+//! it lies, its checksum and key are compared, and the value is handed out without a copy.
 //!
-//! **Opening** (`recovery`, `log_end`) reads the map, cuts off the remains of an interrupted write at the log's end,
+//! **Opening** (`recovery`) reads the map, cuts off the remains of an interrupted write at the log's end,
 //! and builds the index: from a snapshot of it (`index_snapshot`) and the records that were written after that, or
 //! else from every record; all partitions at once (`parallel`). If another partitioning is asked for, live records
 //! are copied into new partitions (`repartition`).
 //!
 //! **A change log** (`change_log`), where the store was made with one, takes the fence: records are then written
-//! through the cache only, and recovery replays those that a crash has lost (`change_replay`).
+//! through the cache only, and recovery replays those that a crash has lost (`change_log/replay.rs`).
 //!
-//! **Space** (`blocks`) comes back by collection (`collect`): live records move out of the block with the best
-//! benefit for its cost (`victims`), in steps that writes pay for by the bytes they append; the block is free once no
-//! scan can read it (`limbo`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a segment
-//! (`split`); they move only out of sparse blocks (`compact`).
+//! **Space** (`space`) comes back by collection (`collection`): live records move out of the block with the best
+//! benefit for its cost (`space/victims.rs`), in steps that writes pay for by the bytes they append; the block is free
+//! once no scan can read it (`space/limbo.rs`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a
+//! segment (`space/split.rs`); they move only out of sparse blocks (`collection/compact.rs`).
+//!
+//! **Floors.** Modules import those of lower floors only, from the lowest on: the stored forms (`record`, `entry`,
+//! `space/block_map.rs`) and what reads them (`read`, `index`, `tombstones`); `space`, the blocks; `log`, over it, with
+//! what is durable (`durability`); `storage`, the two with the tombstones; `collection`, which moves records; `write`;
+//! `recovery`, which makes a writer of what is stored; `partition` and `batch`; `engine`. Some folders reach over
+//! several floors: `read/scan.rs`, `read/snapshot.rs`, `read/verify.rs` and `change_log/reader.rs` read whole
+//! partitions, and `change_log/replay.rs` is a part of recovery.
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
@@ -49,52 +57,32 @@
 //! | collection of a block | 1 for 4 KiB of it, and 2 | its live records, 2 map words |
 #![forbid(unsafe_code)]
 
-mod append;
-mod apply;
 mod batch;
-mod block_map;
-mod blocks;
 mod catalogue;
-mod change_entry;
 mod change_log;
-mod change_reader;
-mod change_replay;
 mod closing;
-mod collect;
-mod collect_under_scans;
-mod compact;
+mod collection;
+mod durability;
 mod engine;
 mod entry;
-mod expectation;
-mod forgotten;
-mod found;
 mod index;
 mod index_snapshot;
+mod key_spaces;
 mod layout;
-mod limbo;
 mod log;
-mod log_end;
-mod obituary;
 mod on_demand;
 mod options;
-mod overflow;
 mod parallel;
 mod partition;
-mod pieces;
 mod read;
 mod record;
 mod recovery;
 mod registration;
 mod repartition;
-mod scan;
-mod scans;
-mod snapshot;
 mod space;
-mod split;
-mod takings;
+mod storage;
 mod tombstones;
-mod verify;
-mod victims;
+mod validation;
 mod write;
 
 pub use engine::IndexLog;
@@ -110,6 +98,9 @@ const BLOCK: u64 = 128 << 10;
 
 /// Blocks in a segment.
 const BLOCKS_PER_SEGMENT: u32 = (halite_alloc::SEGMENT / BLOCK) as u32;
+
+/// Records start at multiples of this, in bytes.
+const ALIGN: u64 = 16;
 
 /// The most partitions that a store has: as many as a batch can name in one word.
 pub const PARTITIONS_MAX: usize = 64;

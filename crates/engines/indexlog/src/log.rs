@@ -1,164 +1,90 @@
-//! Appending: to the log, and to the block that collection fills.
+//! The log of a partition: records are appended behind its tail, and large values are written beside it.
+//!
+//! A write's large values are written first (`overflow`), then its records (`append`); both wait for one fence
+//! (`sync`). The durable numbers are kept in [`Durability`]; a change log, where there is one, takes the fence instead.
 
-use std::sync::Arc;
+use halite_pmem::Flushed;
 
-use halite_alloc::Device;
-use halite_blocks::log::frame;
-use halite_contract::Result;
-use halite_pmem::{Appender, Fenced, Flushed, Published};
-
-use crate::blocks::Blocks;
+use crate::change_log::ChangeLog;
+use crate::durability::Durability;
 use crate::entry::Entry;
-use crate::read::Readable;
-use crate::record::{self, ALIGN, BATCH_ALIGN};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
-/// The block that is being appended to, and the records that are about to be appended.
-#[derive(Default)]
-pub(crate) struct Tail {
-    current: Option<Current>,
-    /// Encoded records that go behind the block's tail together.
-    chunk: Vec<u8>,
-    /// The proof of the block's last fence.
-    pub(crate) proof: Option<Fenced>,
+mod append;
+pub(crate) mod overflow;
+mod sync;
+pub(crate) mod tail;
+
+use tail::Tail;
+
+/// The log of a partition, for its writer.
+///
+/// - Records are numbered without gaps, in the order in which they are appended.
+/// - The records of the tail's chunk are those of the write that is under way.
+/// - Of the blocks that wait to be sealed the map knows all but the newest.
+pub(crate) struct Log {
+    tail: Tail,
+    /// `None` also while the change log is replayed.
+    changes: Option<ChangeLog>,
+    pub(crate) durability: Durability,
+    /// The record number that the map keeps, not far from the newest.
+    near: u64,
+    /// The places of the records that were appended last.
+    entries: Vec<Entry>,
 }
 
-struct Current {
-    block: u32,
-    seed: u64,
-    appender: Appender,
-}
-
-/// Bytes that readers may see and that are not yet durable.
-pub(crate) struct Pending {
-    published: Arc<Published>,
-    start: u64,
-    end: u64,
-}
-
-impl Pending {
-    pub(crate) fn new(published: Arc<Published>, range: std::ops::Range<u64>) -> Self {
-        Self { published, start: range.start, end: range.end }
-    }
-
-    pub(crate) fn flush(&self) -> Flushed {
-        self.published.flush(self.start..self.end)
-    }
-
-    /// Joins `next` to this range if it goes on where this ends.
-    pub(crate) fn extend(&mut self, next: &Self) -> bool {
-        let goes_on = Arc::ptr_eq(&self.published, &next.published) && self.end == next.start;
-        if goes_on {
-            self.end = next.end;
+impl Log {
+    /// An empty log; `near` is the record number that the map keeps.
+    pub(crate) fn new(near: u64) -> Self {
+        Self {
+            tail: Tail::default(),
+            changes: None,
+            durability: Durability::default(),
+            near,
+            entries: Vec::new(),
         }
-        goes_on
-    }
-}
-
-/// A block of records that is no longer appended to.
-pub(crate) struct Closed {
-    pub(crate) block: u32,
-    /// Bytes of records.
-    pub(crate) used: u64,
-    /// The proof of its last fence, if all of it is fenced.
-    pub(crate) proof: Option<Fenced>,
-}
-
-impl Tail {
-    /// The block that is being appended to.
-    pub(crate) fn block(&self) -> Option<u32> {
-        self.current.as_ref().map(|current| current.block)
     }
 
-    /// Where the next byte that is written goes, in the current block.
-    pub(crate) fn written(&self) -> u64 {
-        self.current.as_ref().map_or(0, |current| current.appender.tail())
+    /// The record number that the map keeps.
+    pub(crate) fn near(&self) -> u64 {
+        self.near
     }
 
-    /// Bytes that still fit behind the chunk.
+    /// Goes on with a change log, whose entries are all durable.
+    pub(crate) fn set_changes(&mut self, changes: ChangeLog) {
+        self.changes = Some(changes);
+    }
+
+    /// The change log.
+    pub(crate) fn changes(&self) -> Option<&ChangeLog> {
+        self.changes.as_ref()
+    }
+
+    /// The change log, to change its segments.
+    pub(crate) fn changes_mut(&mut self) -> Option<&mut ChangeLog> {
+        self.changes.as_mut()
+    }
+
+    /// The places of the records that were appended last, in the order of their operations.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Bytes that still fit the tail's block.
     pub(crate) fn remaining(&self) -> u64 {
-        let remaining = self.current.as_ref().map_or(0, |current| current.appender.remaining());
-        remaining - self.chunk.len() as u64
+        self.tail.remaining()
     }
 
-    /// Leaves the current block, all of whose chunks are written.
-    pub(crate) fn close(&mut self) -> Option<Closed> {
-        debug_assert!(self.chunk.is_empty());
-        let current = self.current.take()?;
-        let (block, used) = (current.block, current.appender.tail());
-        Some(Closed { block, used, proof: self.proof.take() })
+    /// Writes that are not durable.
+    pub(crate) fn unsynced(&self) -> u64 {
+        let durable = self.changes.as_ref().map_or(self.durability.records(), ChangeLog::durable);
+        self.durability.next() - 1 - durable
     }
 
-    /// Goes on in a block just taken.
-    pub(crate) fn enter(
-        &mut self,
-        device: &Device,
-        blocks: &Blocks,
-        block: u32,
-        salt: u64,
-    ) -> Result<Readable> {
-        debug_assert!(self.current.is_none());
-        let fresh = claim(device, block, BLOCK)?;
-        let appender = fresh.into_appender(0);
-        let seed = record::seed(salt, block, blocks.incarnation(block));
-        let readable = Readable { published: Arc::clone(appender.published()), seed: Some(seed) };
-        self.current = Some(Current { block, seed, appender });
-        self.proof = None;
-        Ok(readable)
-    }
-
-    /// Adds a record to the chunk and returns where it will lie. `encode` gets the block's seed.
-    ///
-    /// # Panics
-    /// If there is no block, or the record does not fit.
-    pub(crate) fn push(&mut self, overflow: bool, encode: impl FnOnce(&mut Vec<u8>, u64)) -> Entry {
-        let current = self.current.as_ref().expect("a block was entered");
-        let at = current.appender.tail() + self.chunk.len() as u64;
-        let start = self.chunk.len();
-        encode(&mut self.chunk, frame::place(current.seed, at));
-        self.chunk.resize(self.chunk.len().next_multiple_of(ALIGN as usize), 0);
-        Entry::new(current.block, at, (self.chunk.len() - start) as u64, overflow)
-    }
-
-    /// Pads the chunk to where a batch may start; returns the last record's entry, which the padding
-    /// belongs to.
-    pub(crate) fn end_batch(&mut self, last: Entry) -> Entry {
-        let before = self.chunk.len();
-        self.chunk.resize(before.next_multiple_of(BATCH_ALIGN as usize), 0);
-        let footprint = last.footprint() + (self.chunk.len() - before) as u64;
-        Entry::new(last.block(), last.offset(), footprint, last.has_overflow())
-    }
-
-    /// Writes the chunk past the cache. [`Tail::publish`] shows it once it is fenced.
-    pub(crate) fn stream(&mut self) -> Option<Flushed> {
-        let current = self.current.as_mut()?;
-        let flushed = current.appender.write_stream(&self.chunk);
-        self.chunk.clear();
-        Some(flushed)
-    }
-
-    /// Shows the streamed chunk.
-    pub(crate) fn publish(&mut self, proof: Fenced) {
-        if let Some(current) = self.current.as_mut() {
-            current.appender.publish(&proof);
+    /// Starts the write-back of the entries of the change log that are pending.
+    #[track_caller]
+    pub(crate) fn flush_changes(&mut self, flushed: &mut Vec<Flushed>) {
+        if let Some(changes) = &mut self.changes {
+            changes.flush_pending(flushed);
         }
-        self.proof = Some(proof);
     }
-
-    /// Writes the chunk through the cache and shows it; it is to be flushed and fenced.
-    pub(crate) fn write(&mut self) -> Option<Pending> {
-        let current = self.current.as_mut().filter(|_| !self.chunk.is_empty())?;
-        let range = current.appender.write(&self.chunk);
-        self.chunk.clear();
-        current.appender.reveal();
-        self.proof = None;
-        let published = Arc::clone(current.appender.published());
-        Some(Pending { published, start: range.start, end: range.end })
-    }
-}
-
-/// Claims the first `len` bytes of a run of blocks of one segment.
-pub(crate) fn claim(device: &Device, block: u32, len: u64) -> Result<halite_pmem::Fresh> {
-    let at = u64::from(block % BLOCKS_PER_SEGMENT) * BLOCK;
-    Ok(device.claim(block / BLOCKS_PER_SEGMENT, at, len)?)
 }

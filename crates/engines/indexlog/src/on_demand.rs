@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use halite_contract::{Error, Health, Recovery, Result, panic_message};
 
-use crate::batch::{Batch, Numbers, check_whole};
+use crate::batch::commit_record::{Batch, Numbers, check_whole};
 use crate::catalogue::Names;
 use crate::closing::Closing;
 use crate::index_snapshot::Snapshots;
-use crate::layout::Layout;
-use crate::partition::{Partition, in_partition};
+use crate::layout::{Layout, in_partition};
+use crate::partition::Partition;
 use crate::recovery::{Ended, Unbuilt};
 
 /// The partitions of a store.
@@ -117,7 +117,7 @@ impl Partitions {
             Some(found) => Some(found),
             None => self.shared.wait(number, None),
         };
-        let found = found.expect("who waits without an end gets it");
+        let found = found.expect("a wait without an end ends with the partition");
         found.as_ref().map_err(|error| again(number, error))
     }
 
@@ -257,9 +257,9 @@ impl Shared {
         }
         self.names()?.give(&mut built.writer, &mut built.view)?;
         if self.partitions.len() > 1 || self.layout.changes.is_some() {
-            built.writer.share_pool()?;
+            built.writer.storage.space.share_pool()?;
         }
-        let reclaimed = built.writer.release_empty_segments()?;
+        let reclaimed = built.writer.storage.space.release_empty_segments()?;
         let batch = Batch::newest(&built.view)?;
         self.numbers.raise(batch.map_or(0, |batch| batch.number));
         let mut state = self.lock();

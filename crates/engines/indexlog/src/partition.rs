@@ -1,5 +1,7 @@
 //! A partition: an index, a log and a collector of its own, shared with no other partition.
 
+mod stats;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,8 +17,10 @@ use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
 use crate::index::Index;
-use crate::read::View;
-use crate::scans::Scans;
+use crate::layout::in_partition;
+use crate::read::scans::Scans;
+use crate::read::view::View;
+use crate::storage::Storage;
 use crate::write::Writer;
 
 /// Range bounds that are longer than this together do not fit a record; see [`Partition::expand`].
@@ -58,14 +62,15 @@ impl Partition {
         closing: Arc<Closing>,
         health: Arc<Health>,
     ) -> Self {
-        writer.health = Arc::clone(&health);
-        view.position = writer.next_seq;
+        let Storage { space, log, .. } = &mut writer.storage;
+        space.health.share(&health);
+        view.position = log.durability.next();
         Self {
-            pool: writer.pool.clone(),
-            salt: writer.salt,
+            pool: space.pool().clone(),
+            salt: space.salt(),
             view: RwLock::new(view),
-            scans: Arc::clone(&writer.scans),
-            changes: writer.changes.as_ref().map(|changes| Arc::clone(changes.segments())),
+            scans: Arc::clone(space.scans()),
+            changes: log.changes().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
             snapshotting: Mutex::default(),
             number,
@@ -81,7 +86,7 @@ impl Partition {
         let mut counted = self.counted.lock();
         let began = Instant::now();
         if counted.1.is_none_or(|until| until <= began) {
-            let mut bytes = self.writer.lock().tombstones.heap_len();
+            let mut bytes = self.writer.lock().storage.tombstones.heap_len();
             let indexes: Vec<_> =
                 self.view.read().spaces.values().map(|space| space.index.clone()).collect();
             bytes += indexes.iter().map(Index::heap_len).sum::<usize>();
@@ -279,7 +284,7 @@ impl Partition {
     fn snapshot_at_close(&mut self) -> Result<bool> {
         let writer = self.writer.get_mut();
         let written = writer.written();
-        if !writer.index_snapshots.as_ref().is_some_and(|own| own.is_due_at_close(written)) {
+        if !writer.snapshots.is_due_at_close(written) {
             return Ok(false);
         }
         self.snapshot_index()
@@ -289,16 +294,6 @@ impl Partition {
         let view = self.view.read();
         let Some(space) = view.spaces.get(&space.0) else { return Ok(Vec::new()) };
         space.index.keys(range, &view.blocks)
-    }
-}
-
-/// Adds to an error that tells of damage in which partition it is, if there are several.
-pub(crate) fn in_partition(number: Option<usize>, error: Error) -> Error {
-    match (number, error) {
-        (Some(number), Error::Damaged { what, why }) => {
-            Error::Damaged { what: format!("{what}, partition {number}"), why }
-        }
-        (_, error) => error,
     }
 }
 
@@ -313,6 +308,15 @@ impl Drop for Partition {
             self.closing.add(digest);
         }
     }
+}
+
+/// The views of all partitions at one moment, between batches.
+pub(crate) fn views<R>(
+    partitions: &[Arc<Partition>],
+    mut look: impl FnMut(&Arc<Partition>, &View) -> R,
+) -> Vec<R> {
+    let views: Vec<_> = partitions.iter().map(|partition| partition.view.read()).collect();
+    partitions.iter().zip(&views).map(|(partition, view)| look(partition, view)).collect()
 }
 
 /// Whether the bounds of a range are too long for one record.
@@ -366,7 +370,8 @@ mod tests {
         parts.concat().try_into().unwrap()
     }
 
-    /// Has a thread write batches until one panics or is refused. Returns how many were taken, and why the next was not.
+    /// Has a thread write batches until one panics or is refused. Returns how many were taken, and why the next was
+    /// not.
     fn write_until_refused(engine: &IndexLog, space: KeySpaceId, thread: u32) -> (u32, String) {
         for number in 0..WRITES_MAX {
             let keys = [0, 1].map(|of_batch| key(thread, number, of_batch));

@@ -15,6 +15,9 @@
 //! The frame's checksum is seeded with the pool's salt, the block's number, its incarnation, and the offset at which
 //! the record starts. So a block need not be zeroed before it is reused, and one fence makes a record durable.
 
+pub(crate) mod op;
+pub(crate) mod walk;
+
 use halite_blocks::log::frame::{self, Torn};
 use halite_contract::{Damage, KEY_LEN_MAX, VALUE_LEN_MAX};
 use halite_sim::planted;
@@ -22,17 +25,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::BLOCK;
-use crate::split::{UNITS, piece_space, pieces};
-
-/// Records start at multiples of this, in bytes.
-pub(crate) const ALIGN: u64 = 16;
+use crate::space::split::{UNITS, piece_space, pieces};
+use crate::{ALIGN, BLOCK};
 
 /// A batch starts at a multiple of this, in bytes: a line.
 pub(crate) const BATCH_ALIGN: u64 = halite_pmem::LINE;
 
 /// The longest value that is inline, in bytes. A longer one is stored apart (Lersch §5.6), and rarely moves
-/// (`compact`).
+/// (`collection/compact.rs`).
 pub(crate) const INLINE_LEN_MAX: usize = 2 << 10;
 
 /// The most pieces that a value may be scattered over: with the longest key they still fill a block.

@@ -6,60 +6,47 @@
 //! 3. Make the cut durable: dropped blocks are freed first, then the kept ones are flushed; when all partitions have
 //!    flushed theirs, they are sealed. The same rules handle a crash during this step.
 //! 4. Read the index from a snapshot, and the records that were written after it (`index_snapshot`). If there is no
-//!    snapshot, check every record of every block; sort the records by key (`found`), and build the index, the
+//!    snapshot, check every record of every block; sort the records by key (`records`), and build the index, the
 //!    tombstones and the accounts from them.
 //! 5. Take the blocks of large values, and replay the entries of a change log beyond the last record
-//!    (`change_replay`).
+//!    (`change_log/replay.rs`).
 //!
 //! All partitions take the first three steps at the same time, on threads of their own; then the store is open, and
 //! each partition is ready when it has taken the other steps (`on_demand`).
 
+pub(crate) mod index;
+mod kept;
+mod log_end;
+pub(crate) mod map;
+mod open_block;
+pub(crate) mod records;
+mod sealed;
+pub(crate) mod stop;
+pub(crate) mod values;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use halite_alloc::Segments;
 use halite_contract::{Error, Recovery, Result};
-use halite_index::PartialKeyTree;
 use halite_sim::planted;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::block_map::{BlockMap, Life, State};
-use crate::blocks::{Use, spent_of};
-use crate::change_replay::FoundLog;
+use crate::change_log::found_log::FoundLog;
 use crate::closing::{closed_digest, is_as_closed, reopened};
-use crate::entry::Entry;
-use crate::found::{Found, FoundAll, Keys, go_on};
-use crate::index::{Form, Index};
+use crate::collection::collector::Collector;
+use crate::index::Form;
 use crate::index_snapshot::{self, Own, Snapshots};
-use crate::layout::Layout;
-use crate::log_end::{Cut, Sealed, cut_undecided, sealed_batch, take_sealed_blocks};
-use crate::overflow::claim_piece;
+use crate::layout::{Layout, in_partition};
 use crate::parallel::each;
-use crate::partition::in_partition;
-use crate::read::{Space, View, piece_damage};
-use crate::record::Record;
-use crate::tombstones::{PARTIAL_LEN, Tombstones};
-use crate::write::{INTERNAL, Writer};
-use crate::{BLOCK, BLOCKS_PER_SEGMENT, change_device, data_device, map_device};
-
-/// The seed of a partition's checksums. Each partition has its own, so that it takes no records of another partition
-/// for its own in a segment that was the other's before.
-pub(crate) fn salt_of(segments: &Segments, device: u16) -> u64 {
-    match device {
-        0 => segments.salt(),
-        _ => xxh3_64_with_seed(&device.to_le_bytes(), segments.salt()),
-    }
-}
-
-/// The map of a partition.
-pub(crate) fn open_map(
-    segments: &Arc<Segments>,
-    generation: u32,
-    number: usize,
-) -> Result<BlockMap> {
-    let device = map_device(generation, number);
-    BlockMap::open(segments, segments.device(device), salt_of(segments, device))
-}
+use crate::read::view::View;
+use crate::recovery::index::read_all;
+use crate::recovery::log_end::{Cut, cut_undecided};
+use crate::recovery::map::{open_map, read_map};
+use crate::recovery::open_block::take_sealed_blocks;
+use crate::recovery::sealed::{Sealed, sealed_batch};
+use crate::storage::Storage;
+use crate::write::Writer;
+use crate::{change_device, data_device};
 
 /// The partitions of a store, whose logs' ends are found and durable.
 pub(crate) struct Ended {
@@ -97,8 +84,8 @@ pub(crate) fn find_ends(
     }
     if !planted!(BatchKeptInParts) {
         cut_undecided(&mut cuts, |number| {
-            let Recovering { writer, view, .. } = &recovering[number];
-            let batch = sealed_batch(view, writer.blocks.len());
+            let Recovering { storage, view, .. } = &recovering[number];
+            let batch = sealed_batch(view, storage.space.blocks().len());
             batch.map_err(|error| in_partition(layout.is_named(number), error))
         })?;
     }
@@ -107,21 +94,21 @@ pub(crate) fn find_ends(
 
     let cut: Vec<_> = recovering.iter_mut().zip(cuts).collect();
     let kept = each(cut, on_threads, |_, (partition, cut): (&mut Recovering, Cut)| {
-        cut.drop_and_flush(&mut partition.writer)
+        cut.drop_and_flush(&mut partition.storage.space)
     })?;
     let kept: Vec<_> = recovering.into_iter().zip(kept).collect();
     let unbuilt = each(kept, on_threads, |number, (partition, mut kept)| {
-        let Recovering { mut writer, mut view, .. } = partition;
+        let Recovering { mut storage, mut view, .. } = partition;
         let log = kept.log.take();
-        kept.seal(&mut writer, &mut view)?;
-        Ok(Unbuilt { number, writer, view, log })
+        kept.seal(&mut storage.space, &mut view)?;
+        Ok(Unbuilt { number, storage, view, log })
     })?;
     Ok(Ended { unbuilt, report })
 }
 
 /// A partition during the first three steps.
 struct Recovering {
-    writer: Writer,
+    storage: Storage,
     view: View,
     /// The digest of the map as it was found.
     digest: u64,
@@ -145,27 +132,33 @@ impl Recovering {
         }
         let device = segments.device(data_device(generation, number));
         let digest = map.digest();
-        let mut writer = Writer::new(segments, device, map)?;
+        let mut storage = Storage::new(segments, device, map)?;
         let mut view = View::new(form);
-        let lives = read_map(&mut writer, segments)?;
-        let open = take_sealed_blocks(&mut writer, &mut view, &lives)?;
-        let sealed = Sealed::read_end(&view, writer.blocks.len(), &open, writer.near)?;
-        let mut cut = Cut::find(&writer, sealed, open, layout.changes.is_none())?;
+        let lives = read_map(&mut storage.space, segments)?;
+        let open = take_sealed_blocks(&mut storage.space, &mut view, &lives)?;
+        let near = storage.log.near();
+        let sealed = Sealed::read_end(&view, storage.space.blocks().len(), &open, near)?;
+        let mut cut = Cut::find(&storage.space, near, sealed, open, layout.changes.is_none())?;
         if layout.changes.is_some() {
             let device = segments.device(change_device(generation, number));
-            let durable = writer.map.durable()?;
-            let log =
-                FoundLog::read(device, &writer.device, writer.salt, durable, cut.last_batch())?;
+            let durable = storage.space.map().durable()?;
+            let log = FoundLog::read(
+                device,
+                storage.space.device(),
+                storage.space.salt(),
+                durable,
+                cut.last_batch(),
+            )?;
             cut.compare(log, number)?;
         }
-        Ok((Self { writer, view, digest }, cut))
+        Ok((Self { storage, view, digest }, cut))
     }
 }
 
 /// A partition whose log's end is durable, and whose blocks are all sealed and unread.
 pub(crate) struct Unbuilt {
     number: usize,
-    writer: Writer,
+    storage: Storage,
     view: View,
     log: Option<FoundLog>,
 }
@@ -195,229 +188,32 @@ impl Unbuilt {
         snapshots: &Snapshots,
         stop: &AtomicBool,
     ) -> Result<Built> {
-        let Self { number, mut writer, mut view, log } = self;
+        let Self { number, mut storage, mut view, log } = self;
         let mut own = Own::new(snapshots, number);
-        let recovered = index_snapshot::recover(&mut own, &mut writer, &mut view, stop)?;
+        let recovered = index_snapshot::merge::recover(&mut own, &mut storage, &mut view, stop)?;
         let records_read = match recovered {
             Some(records) => records,
             None => {
-                let (records, bytes) = read_all(&mut writer, &mut view, stop)?;
-                own.begin(writer.written(), bytes, 0);
+                let (records, bytes) = read_all(&mut storage, &mut view, stop)?;
+                own.begin(storage.written(), bytes, 0);
                 records
             }
         };
-        writer.index_snapshots = Some(own);
+        storage.space.set_snapshots(snapshots.clone());
         // Recovery looks at values of open blocks, of which there are none, or of the change log.
-        let durable = writer.map.durable()?;
-        writer.said_seq = log.as_ref().map_or(writer.durable_seq, |log| log.proved().max(durable));
-        writer.proved_seq = writer.said_seq;
-        let mut records_replayed = 0;
+        let durable = storage.space.map().durable()?;
+        let records = storage.log.durability.records();
+        let stated = log.as_ref().map_or(records, |log| log.proved().max(durable));
+        storage.log.durability.state(stated);
+        storage.log.durability.prove_stated();
+        let (mut collector, mut records_replayed) = (Collector::default(), 0);
         if let (Some(log), Some(retain)) = (log, retain) {
-            records_replayed = log.replay(&mut writer, &mut view, stop)?;
-            let opening = writer.pool.random()? as u32;
-            writer.changes = Some(log.into_writer(writer.next_seq, retain, opening)?);
+            records_replayed = log.replay(&mut storage, &mut collector, &mut view, stop)?;
+            let opening = storage.space.pool().random()? as u32;
+            let changes = log.into_writer(storage.next(), retain, opening)?;
+            storage.log.set_changes(changes);
         }
+        let writer = Writer::new(storage, collector, own);
         Ok(Built { writer, view, records_read, records_replayed })
     }
-}
-
-/// Reads the records of all blocks, and builds everything from them. Returns how many there are, and their
-/// bytes.
-fn read_all(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<(u64, u64)> {
-    let (mut found, mut bytes) = (FoundAll::default(), 0);
-    for block in 0..writer.blocks.len() {
-        go_on(stop)?;
-        bytes += found.read_block(view, block, 0)?;
-    }
-    let records = found.len();
-    go_on_behind(writer, found.seq_max)?;
-    build(found, writer, view, stop)?;
-    Ok((records, bytes))
-}
-
-/// Goes on numbering behind record `seq`, the last that was found. Collection may have dropped a newer record, whose
-/// number must not come back.
-pub(crate) fn go_on_behind(writer: &mut Writer, seq: u64) -> Result<()> {
-    writer.durable_seq = seq.max(writer.map.durable()?);
-    writer.next_seq = writer.durable_seq + 1;
-    Ok(())
-}
-
-/// Reads the lives of all blocks and adds the segments that exist.
-fn read_map(writer: &mut Writer, segments: &Segments) -> Result<Vec<(u32, Life)>> {
-    let mut in_use = Vec::new();
-    let exists = writer.device.logical_segments();
-    // A pool never had more data segments than it has segments, and the lowest numbers are used.
-    let segments_max = segments.pool().len() / halite_alloc::SEGMENT;
-    let map_end = u64::from(writer.map.len() / BLOCKS_PER_SEGMENT);
-    for segment in 0..map_end.min(segments_max) as u32 {
-        let blocks = segment * BLOCKS_PER_SEGMENT..(segment + 1) * BLOCKS_PER_SEGMENT;
-        let exists = exists.binary_search(&segment).is_ok();
-        let mut incarnations = Vec::new();
-        for block in blocks {
-            let life = writer.map.get(block)?;
-            let damaged = |why: &str| Error::Damaged {
-                what: format!("block map, block {block}"),
-                why: why.into(),
-            };
-            match life {
-                None if exists => {
-                    return Err(damaged("its segment is allocated, its word is lost"));
-                }
-                Some(Life { state: State::Open(_) | State::Sealed(_), .. }) if !exists => {
-                    return Err(damaged("it has records, but its segment is not allocated"));
-                }
-                Some(life) if life.state != State::Free => {
-                    in_use.push((block, life));
-                    incarnations.push(life.incarnation);
-                }
-                life if exists => {
-                    incarnations.push(life.unwrap_or(Life::NEVER_USED).incarnation);
-                }
-                _ => {}
-            }
-        }
-        if exists {
-            writer.blocks.add_segment(segment, incarnations.into_iter());
-        }
-    }
-    let beyond = |segment: &u32| u64::from(*segment) >= map_end.min(segments_max);
-    match exists.into_iter().find(beyond) {
-        Some(segment) => Err(Error::Damaged {
-            what: format!("data segment {segment}"),
-            why: "the block map does not reach to it".into(),
-        }),
-        None => Ok(in_use),
-    }
-}
-
-/// Builds index, tombstones and accounts from sorted records.
-fn build(found: FoundAll, writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
-    let mut tombstones = Tombstones::default();
-    let mut ranges = found.ranges;
-    // Of a record and its copy the copy is kept, as for other records.
-    ranges.sort_unstable_by_key(|(space, is_copy, tombstone)| (*space, tombstone.seq, !is_copy));
-    ranges.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
-    ranges.into_iter().for_each(|(space, _, tombstone)| tombstones.insert_range(space, tombstone));
-
-    let keys = Keys::new(view, writer.blocks.len());
-    let mut indexes = Vec::new();
-    for (number, mut space) in found.spaces {
-        space.sort(&keys, stop)?;
-        let mut dead = Vec::new();
-        let has_ranges = tombstones.has_ranges(number);
-        let are_read = has_ranges || view.form.reads_keys();
-        let versions = space.versions(&keys, are_read);
-        let versions = versions.take_while(|_| !stop.load(Ordering::Relaxed));
-        let live = versions.filter_map(|versions| {
-            let key = if has_ranges { keys.of(&versions[0]) } else { &[] };
-            let (newest, stale) = newest(versions, number, key, &mut tombstones)?;
-            let entry = newest.entry().with_stale(stale);
-            if newest.is_put() || stale > 0 {
-                writer.blocks.born(entry.block(), entry.footprint());
-            }
-            if newest.is_put() {
-                return Some((space.start_of(&newest, &keys), entry.bits()));
-            }
-            dead.push((keys.of(&newest), entry.bits()));
-            None
-        });
-        indexes.push((number, view.form.build(live, &view.blocks)?));
-        go_on(stop)?;
-        tombstones.set_points(number, PartialKeyTree::from_sorted(PARTIAL_LEN, dead));
-    }
-    drop(keys);
-    for tombstone in tombstones.ranges().filter(|tombstone| !tombstone.stale.is_zero()) {
-        writer.blocks.born(tombstone.entry.block(), tombstone.entry.footprint());
-    }
-    finish(indexes, tombstones, true, writer, view, stop)
-}
-
-/// Takes the indexes and tombstones of all records, whose live bytes are counted, and, if `has_overflow`, the blocks
-/// of large values.
-pub(crate) fn finish(
-    indexes: Vec<(u32, Index)>,
-    tombstones: Tombstones,
-    has_overflow: bool,
-    writer: &mut Writer,
-    view: &mut View,
-    stop: &AtomicBool,
-) -> Result<()> {
-    for (number, index) in indexes {
-        view.spaces.insert(number, Space { name: "".into(), index });
-    }
-    let points = tombstones.points().flat_map(|(_, points)| points.iter().map(Entry::from_bits));
-    for point in points.filter(|point| point.stale() > 0) {
-        writer.blocks.note_tombstone(point.block(), point.footprint());
-    }
-    for range in tombstones.ranges().filter(|range| !range.stale.is_zero()) {
-        writer.blocks.note_tombstone(range.entry.block(), range.entry.footprint());
-    }
-    writer.tombstones = tombstones;
-    view.space_mut(INTERNAL);
-    for block in 0..writer.blocks.len() {
-        if writer.blocks.used_as(block) == Use::Appending {
-            let used = view.block(block).map_or(0, |readable| readable.published.len());
-            writer.blocks.seal(block, spent_of(used), writer.next_seq);
-        }
-    }
-    if has_overflow { take_values(writer, view, stop) } else { Ok(()) }
-}
-
-/// The newest of a key's records that no range tombstone has deleted, and how many records it counts as stale. A
-/// range tombstone counts the records that it has deleted. The key is not used where there are no ranges.
-pub(crate) fn newest(
-    versions: &[Found],
-    space: u32,
-    key: &[u8],
-    tombstones: &mut Tombstones,
-) -> Option<(Found, u32)> {
-    let mut current: Option<(Found, u32)> = None;
-    for version in versions {
-        if let Some(killer) = tombstones.killer(space, key, version.seq) {
-            killer.stale.add_one();
-        } else if let Some((_, stale)) = &mut current {
-            *stale += 1;
-        } else {
-            current = Some((*version, 0));
-        }
-    }
-    current
-}
-
-/// Takes the blocks of large values that live records refer to.
-fn take_values(writer: &mut Writer, view: &mut View, stop: &AtomicBool) -> Result<()> {
-    let with_values = view.spaces.values().flat_map(|space| space.index.iter());
-    let entries: Vec<_> =
-        with_values.map(Entry::from_bits).filter(|entry| entry.has_overflow()).collect();
-    for entry in entries {
-        go_on(stop)?;
-        let pinned = view.pin_record(entry)?;
-        take_pieces(writer, view, &pinned.read()?, Some(entry))?;
-    }
-    Ok(())
-}
-
-/// Takes the places of a large value. `owner` points to the record, if it is in the log by now.
-pub(crate) fn take_pieces(
-    writer: &mut Writer,
-    view: &mut View,
-    record: &Record<'_>,
-    owner: Option<Entry>,
-) -> Result<()> {
-    for piece in record.pieces() {
-        let (place, len) = (piece.place.get(), u64::from(piece.len.get()));
-        let in_segment = u64::from(piece.block() % BLOCKS_PER_SEGMENT) * BLOCK;
-        if len == 0 || in_segment + len > halite_alloc::SEGMENT {
-            return Err(piece_damage(record, piece));
-        }
-        writer.blocks.take_found_piece(place, len)?;
-        writer.blocks.born(piece.block(), len);
-        if let Some(owner) = owner {
-            writer.blocks.set_owner(place, owner);
-        }
-        let fresh = claim_piece(&writer.device, place, len)?;
-        view.pieces.insert(place, 0, Arc::clone(fresh.into_appender(len).published()));
-    }
-    Ok(())
 }

@@ -12,7 +12,11 @@ use halite_contract::Result;
 use halite_index::{PartialKeyTree, PartialLen};
 
 use crate::entry::Entry;
-use crate::read::ReadableBlocks;
+use crate::read::readable::ReadableBlocks;
+
+mod dropped;
+
+use dropped::DroppedTombstones;
 
 /// Bytes of its key that the entry of a tombstone keeps: few, whatever index the keys have.
 pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;
@@ -23,6 +27,7 @@ pub(crate) struct Tombstones {
     points: BTreeMap<u32, PartialKeyTree>,
     /// By sequence number, ascending.
     ranges: BTreeMap<u32, Vec<RangeTombstone>>,
+    dropped: DroppedTombstones,
 }
 
 /// The deletion of a range.
@@ -148,7 +153,8 @@ impl Tombstones {
         Ok(removed.into_iter().map(Entry::from_bits).collect())
     }
 
-    /// Whether a key, or a range with it, was deleted by a record from number `since` on.
+    /// Whether a key, or a range with it, was deleted by a record from number `since` on, or may have been by one
+    /// whose tombstone is dropped.
     pub(crate) fn deleted_since(
         &self,
         space: u32,
@@ -156,6 +162,9 @@ impl Tombstones {
         since: u64,
         keys: &ReadableBlocks,
     ) -> Result<bool> {
+        if self.dropped.has_since(space, key, since) {
+            return Ok(true);
+        }
         if let Some(ranges) = self.ranges.get(&space) {
             let newer = ranges.partition_point(|tombstone| tombstone.seq < since);
             if ranges[newer..].iter().any(|tombstone| tombstone.contains(key)) {
@@ -213,7 +222,24 @@ impl Tombstones {
         ranges.get_mut(at)
     }
 
-    pub(crate) fn remove_range_tombstone(&mut self, space: u32, seq: u64) {
+    /// Drops the tombstone of a key, number `seq`, which counts no record any more; `oldest` is the number behind the
+    /// last operation that the oldest snapshot shows, if there is one.
+    pub(crate) fn drop_tombstone(
+        &mut self,
+        space: u32,
+        key: &[u8],
+        seq: u64,
+        oldest: Option<u64>,
+        keys: &ReadableBlocks,
+    ) -> Result<()> {
+        self.remove(space, key, keys)?;
+        self.dropped.note(space, key, seq, oldest);
+        Ok(())
+    }
+
+    /// Drops the tombstone of a range, which counts no record any more.
+    pub(crate) fn drop_range_tombstone(&mut self, space: u32, seq: u64) {
+        self.dropped.note_range(seq);
         if let Some(ranges) = self.ranges.get_mut(&space) {
             ranges.retain(|tombstone| tombstone.seq != seq);
             if ranges.is_empty() {
@@ -223,7 +249,7 @@ impl Tombstones {
     }
 
     /// The range tombstone that counts a dead record: the oldest that covers it.
-    pub(crate) fn killer(
+    pub(crate) fn covering(
         &mut self,
         space: u32,
         key: &[u8],

@@ -1,128 +1,41 @@
 //! The write path.
 //!
-//! [`Writer::write`] checks the operations, makes room (`space`), writes large values (`overflow`), encodes records
-//! behind the log's tail and waits for one fence for both (`append`), and applies the operations to the view
-//! (`apply`). A failure before the records are written leaves no trace; if the fence itself fails, it is unknown
-//! which bytes are durable, so the writer takes no more writes.
+//! [`Writer::write`] checks the operations, makes room (`collection/room.rs`), writes large values (`log/overflow.rs`),
+//! encodes records behind the log's tail and waits for one fence for both (`log/append.rs`), and applies the operations
+//! to the view (`storage/apply.rs`). A failure before the records are written leaves no trace; if the fence itself
+//! fails, it is unknown which bytes are durable, so the writer takes no more writes.
 
-use std::sync::Arc;
-
-use halite_alloc::{Device, Segments};
-use halite_contract::{Durability, Error, Health, Op, Result};
-use halite_pmem::Pool;
+use halite_contract::{Durability, Error, Op, Result};
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
-use crate::block_map::BlockMap;
-use crate::blocks::Blocks;
-use crate::change_log::ChangeLog;
-use crate::collect::Collection;
-use crate::entry::Entry;
-use crate::forgotten::Forgotten;
-use crate::index_snapshot;
-use crate::limbo::Waiting;
-use crate::log::{Pending, Tail};
-use crate::read::View;
-use crate::scans::Scans;
-use crate::tombstones::Tombstones;
-
-/// The key space that holds the names of the others: name → id. Only the first partition's has any.
-pub(crate) const CATALOGUE: u32 = 0;
-
-/// The key space of a partition's internal records.
-pub(crate) const INTERNAL: u32 = u32::MAX;
+use crate::collection::collector::Collector;
+use crate::index_snapshot::Own;
+use crate::index_snapshot::packer::Packer;
+use crate::key_spaces::CATALOGUE;
+use crate::log::overflow::Values;
+use crate::read::view::View;
+use crate::storage::Storage;
 
 /// The one writer of a partition: the state that only the holder of its lock changes.
 pub(crate) struct Writer {
-    pub(crate) pool: Pool,
-    pub(crate) device: Device,
-    pub(crate) salt: u64,
-    pub(crate) map: BlockMap,
-    pub(crate) blocks: Blocks,
-    pub(crate) log: Tail,
-    /// `None` also while the change log is replayed.
-    pub(crate) changes: Option<ChangeLog>,
-    pub(crate) collector: Tail,
-    /// The collection that is under way.
-    pub(crate) collection: Option<Collection>,
-    pub(crate) tombstones: Tombstones,
-    pub(crate) forgotten: Forgotten,
-    /// The number of the next record.
-    pub(crate) next_seq: u64,
-    /// Records up to this one are durable.
-    pub(crate) durable_seq: u64,
-    /// The number up to which the last record, or the last entry of the change log, says the records to be durable.
-    pub(crate) said_seq: u64,
-    /// A durable record, entry or word proves to recovery that records up to this one are durable.
-    pub(crate) proved_seq: u64,
-    pub(crate) pending: Vec<Pending>,
-    /// Values that were written through the cache and are not yet durable.
-    pub(crate) pending_values: Vec<Pending>,
-    /// Blocks that the log left before all of their records were durable.
-    pub(crate) unsealed: Vec<(u32, u64)>,
-    pub(crate) limbo: Waiting,
-    /// The scans that may still read the space in limbo.
-    pub(crate) scans: Arc<Scans>,
-    /// The snapshots of the index, if any are taken.
-    pub(crate) index_snapshots: Option<index_snapshot::Own>,
+    pub(crate) storage: Storage,
+    pub(crate) collector: Collector,
+    /// The snapshots of the index.
+    pub(crate) snapshots: Own,
     /// The snapshot of the index that is being taken.
-    pub(crate) packer: Option<index_snapshot::Packer>,
-    /// Whether other partitions, or a change log, take segments from the same pool.
-    pub(crate) shares_pool: bool,
-    /// Whether the pool had no segment when one was wanted last.
-    pub(crate) is_full: bool,
+    pub(crate) packer: Option<Packer>,
     /// Whether the write is bookkeeping, for which puts leave room.
-    pub(crate) is_bookkeeping: bool,
-    /// The record number that the map keeps.
-    pub(crate) near: u64,
-    pub(crate) next_space: u32,
-    poisoned: Option<String>,
-    /// The health of the store, shared by all its partitions.
-    pub(crate) health: Arc<Health>,
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) user_bytes: u64,
-    pub(crate) moved_bytes: u64,
-    pub(crate) collected_blocks: u64,
+    is_bookkeeping: bool,
+    /// The number of the next key space that is made.
+    next_space: u32,
 }
 
 impl Writer {
-    /// The writer of an empty partition.
-    pub(crate) fn new(segments: &Segments, device: Device, map: BlockMap) -> Result<Self> {
-        Ok(Self {
-            pool: segments.pool().clone(),
-            device,
-            salt: map.salt(),
-            near: map.near()?,
-            map,
-            blocks: Blocks::new(segments.pool().random()?),
-            log: Tail::default(),
-            changes: None,
-            collector: Tail::default(),
-            collection: None,
-            tombstones: Tombstones::default(),
-            forgotten: Forgotten::default(),
-            next_seq: 1,
-            durable_seq: 0,
-            said_seq: 0,
-            proved_seq: 0,
-            pending: Vec::new(),
-            pending_values: Vec::new(),
-            unsealed: Vec::new(),
-            limbo: Waiting::default(),
-            scans: Arc::default(),
-            index_snapshots: None,
-            packer: None,
-            shares_pool: false,
-            is_full: false,
-            is_bookkeeping: false,
-            next_space: CATALOGUE + 1,
-            poisoned: None,
-            health: Arc::default(),
-            entries: Vec::new(),
-            user_bytes: 0,
-            moved_bytes: 0,
-            collected_blocks: 0,
-        })
+    /// The writer of a partition whose records are read.
+    pub(crate) fn new(storage: Storage, collector: Collector, snapshots: Own) -> Self {
+        let next_space = CATALOGUE + 1;
+        Self { storage, collector, snapshots, packer: None, is_bookkeeping: false, next_space }
     }
 
     /// Applies operations atomically. The caller has checked them, and that their key spaces exist.
@@ -142,68 +55,95 @@ impl Writer {
         let values = made.and_then(|()| self.write_values(view, ops, waits));
         let values = match values {
             Err(full @ Error::Full { .. }) => {
-                self.give_back_room()?;
+                self.storage.give_back_room()?;
                 return Err(full);
             }
             values => values?,
         };
         let written = self.append(view, ops, values, waits);
-        self.poison_by(written)?;
-        self.health.place("a write that is not shown yet");
-        let applied = self.apply(&mut view.write(), ops);
-        self.poison_by(applied)
+        let Storage { space, .. } = &mut self.storage;
+        space.health.poison_by(written)?;
+        space.health.place("a write that is not shown yet");
+        let applied = self.storage.apply(&mut view.write(), ops);
+        self.storage.space.health.poison_by(applied)
+    }
+
+    /// Makes sure that the operations find room, so that nothing can fail halfway for lack of it.
+    pub(crate) fn make_room_for(&mut self, view: &RwLock<View>, ops: &[Op<'_>]) -> Result<()> {
+        self.collector.make_room_for(&mut self.storage, view, ops, self.is_bookkeeping)
+    }
+
+    /// Writes the values of operations that do not fit a record, for which there is room.
+    pub(crate) fn write_values(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        waits: bool,
+    ) -> Result<Values> {
+        let first = self.storage.next();
+        self.storage.space.write_values(view, ops, first, waits)
+    }
+
+    /// Writes the records of operations, which refer to `values`. Waits for one fence, if it `waits`.
+    pub(crate) fn append(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        values: Values,
+        waits: bool,
+    ) -> Result<()> {
+        let Storage { space, log, .. } = &mut self.storage;
+        log.append(space, view, ops, values, waits)
+    }
+
+    /// Makes every write so far durable: in the change log, if there is one. One fence, if there is anything to wait
+    /// for.
+    pub(crate) fn sync(&mut self) -> Result<()> {
+        let Storage { space, log, .. } = &mut self.storage;
+        log.sync(space)
+    }
+
+    /// Takes a step of the snapshot of the index or of the collection that is under way, or begins a collection if the
+    /// pool cannot grow and few blocks are free. Returns whether there is more to do.
+    pub(crate) fn collect_ahead(&mut self, view: &RwLock<View>) -> Result<bool> {
+        self.check_health()?;
+        if self.packer.is_some() {
+            self.step_snapshot()?;
+            return Ok(true);
+        }
+        self.collector.collect_ahead(&mut self.storage, view)
     }
 
     /// Ends the log's current block, durably, so that the next open finds a clean end. Returns the digest
     /// of the map.
     pub(crate) fn close(&mut self) -> Result<u64> {
-        self.sync_records()?;
-        self.leave_block();
-        if self.changes.is_some() {
-            self.map.set_durable(self.durable_seq);
-        }
-        // Sealing the block that was just fenced takes a second fence, this one.
-        let closed = self.sync_pending(Vec::new(), Vec::new());
-        self.poison_by(closed)?;
-        Ok(self.map.digest())
+        let Storage { space, log, .. } = &mut self.storage;
+        log.close(space)
     }
 
-    /// Writes that are not durable.
-    pub(crate) fn unsynced(&self) -> u64 {
-        let durable = self.changes.as_ref().map_or(self.durable_seq, ChangeLog::durable);
-        self.next_seq - 1 - durable
+    /// Bytes of log and copies that this opening has written, more or less.
+    pub(crate) fn written(&self) -> u64 {
+        self.storage.written() + self.collector.moved_bytes()
     }
 
-    /// Refuses if it is unknown how much of an earlier write is durable: one of this partition, or, where the kernel
-    /// failed to sync the pool that they share, of any; and if a thread panicked that changed one of them.
+    /// Lets the next writes be bookkeeping, or puts again.
+    pub(crate) fn set_bookkeeping(&mut self, is_bookkeeping: bool) {
+        self.is_bookkeeping = is_bookkeeping;
+    }
+
+    /// The number of the next key space.
+    pub(crate) fn next_space(&self) -> u32 {
+        self.next_space
+    }
+
+    /// Notes that a key space has a number.
+    pub(crate) fn note_space(&mut self, id: u32) {
+        self.next_space = self.next_space.max(id.saturating_add(1));
+    }
+
+    /// Refuses if the partition may not be written any more.
     pub(crate) fn check_health(&self) -> Result<()> {
-        self.health.check()?;
-        match &self.poisoned {
-            Some(why) => Err(Error::Poisoned { why: why.clone() }),
-            None => Ok(self.pool.check_synced()?),
-        }
-    }
-
-    pub(crate) fn poison_by<T>(&mut self, result: Result<T>) -> Result<T> {
-        if let Err(error) = &result {
-            self.poisoned = Some(error.to_string());
-        }
-        result
-    }
-
-    /// [`Writer::poison_by`] of finding room for a write, before anything is written: if the kernel refused the room,
-    /// and no sync has failed, nothing has changed.
-    pub(crate) fn poison_by_room<T>(&mut self, result: Result<T>) -> Result<T> {
-        let is_refused = |error: &Error| error.is_of_pool_kernel();
-        if result.as_ref().is_err_and(is_refused) && self.pool.check_synced().is_ok() {
-            return result;
-        }
-        self.poison_by(result)
-    }
-
-    /// Takes no more writes, because an earlier one failed halfway.
-    pub(crate) fn poison(&mut self, why: &str) {
-        self.poisoned = Some(why.to_owned());
+        self.storage.space.health.check()
     }
 }
 

@@ -67,7 +67,7 @@ impl Unseen {
     /// changed in place, and until the store is closed its newest state cannot be told from an older one.
     pub const BY_ENGINES: &[Self] = &[Self {
         kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
-        file: "indexlog/src/block_map.rs",
+        file: "indexlog/src/space/block_map.rs",
         endings: &[Ending::Killed],
     }];
 

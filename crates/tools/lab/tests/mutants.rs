@@ -43,7 +43,9 @@ const BESIDE: [&str; 3] =
 /// Whether the line at a place, `file:line`, only helps, or is judged by a test beside it.
 fn is_judged_elsewhere(place: &str) -> bool {
     let (file, number) = place.rsplit_once(':').expect("a place is a file and a line");
-    if !file.ends_with("indexlog/src/block_map.rs") && !file.ends_with("indexlog/src/limbo.rs") {
+    if !file.ends_with("indexlog/src/space/block_map.rs")
+        && !file.ends_with("indexlog/src/space/release.rs")
+    {
         return place.starts_with(HELPS);
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(file);
@@ -116,7 +118,7 @@ const INSIDE: [&str; 8] = [
     "copy.write_stream(0, self.stored",
     "self.appender.write_stream(",
     "copy.pool().fence([flushed])",
-    "self.fence_with_map(flushed)",
+    "space.fence_with_map(flushed)",
     "Ok(self.pool.fence_all(&flushed)?)",
     "self.pool.fence([zeroed])",
     "self.pool.fence([head.flush(NEAR_AT..NEAR_AT + 8)])",

@@ -82,32 +82,44 @@ fn plan(bug: Bug) -> Plan {
         Bug::ChecksumOverHeader => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
         Bug::ChecksumWithoutLife => ("indexlog/src/record.rs", Store(Few), Memory, 20),
         Bug::SixteenBytesAtOnce => ("blocks/src/log/frame.rs", Store(Few), Memory, 10),
-        Bug::BatchWithoutItsEnd => ("indexlog/src/log_end.rs", Store(Few), Memory, 10),
-        Bug::RecordsBehindGap => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
-        Bug::CutBlocksFreedOldestFirst => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 100),
-        Bug::KilledProcessTrusted => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
-        Bug::CutKeptBeforeDropped => ("indexlog/src/log_end.rs", Store(Blocks), Memory, 30),
-        Bug::BatchCutInOnePartition => ("indexlog/src/log_end.rs", Partitions, Memory, 30),
+        Bug::BatchWithoutItsEnd => ("indexlog/src/recovery/log_end.rs", Store(Few), Memory, 10),
+        Bug::RecordsBehindGap => ("indexlog/src/recovery/log_end.rs", Store(Blocks), Memory, 30),
+        Bug::CutBlocksFreedOldestFirst => {
+            ("indexlog/src/recovery/kept.rs", Store(Blocks), Memory, 100)
+        }
+        Bug::KilledProcessTrusted => ("indexlog/src/recovery/kept.rs", Store(Blocks), Memory, 30),
+        Bug::CutKeptBeforeDropped => ("indexlog/src/recovery/kept.rs", Store(Blocks), Memory, 30),
+        Bug::BatchCutInOnePartition => ("indexlog/src/recovery/log_end.rs", Partitions, Memory, 30),
         Bug::BatchKeptInParts => ("indexlog/src/recovery.rs", Partitions, Memory, 30),
-        Bug::BlockLifeLivedTwice => ("indexlog/src/blocks.rs", Store(Few), Memory, 60),
+        Bug::BlockLifeLivedTwice => ("indexlog/src/space/blocks.rs", Store(Few), Memory, 60),
         Bug::AcknowledgedBeforeFence => ("indexlog/src/write.rs", Store(Few), Memory, 10),
-        Bug::ChangeBeforeFence => ("indexlog/src/append.rs", Changes(Few), Memory, 10),
-        Bug::ReplaySkipsLast => ("indexlog/src/change_replay.rs", Changes(Few), Memory, 10),
+        Bug::ChangeBeforeFence => ("indexlog/src/log/append.rs", Changes(Few), Memory, 10),
+        Bug::ReplaySkipsLast => ("indexlog/src/change_log/replay.rs", Changes(Few), Memory, 10),
         Bug::ChangesReleasedBeforeRecords => {
             ("indexlog/src/change_log.rs", Changes(Collecting), Memory, 30)
         }
-        Bug::RecordsBehindChanges => ("indexlog/src/log_end.rs", Changes(Few), Memory, 60),
-        Bug::DeferredTakenForDurable => ("indexlog/src/append.rs", Store(Few), Memory, 10),
-        Bug::SealedBeforeRecords => ("indexlog/src/append.rs", Store(Blocks), Memory, 30),
-        Bug::OpenBlocksUnknown => ("indexlog/src/append.rs", Store(Unsynced), Memory, 30),
-        Bug::TailBeforeRecord => ("indexlog/src/collect.rs", Store(Collecting), Memory, 30),
-        Bug::VictimFreedBeforeCovered => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 30),
-        Bug::BlockReusedBeforeFreed => ("indexlog/src/limbo.rs", Store(Collecting), Memory, 120),
-        Bug::TombstoneForgotten => ("indexlog/src/obituary.rs", Store(Collecting), Memory, 60),
-        Bug::TornValueTaken => ("indexlog/src/log_end.rs", Store(Large), Memory, 10),
-        Bug::ValueReusedBeforeProved => ("indexlog/src/limbo.rs", Store(Large), Memory, 200),
+        Bug::RecordsBehindChanges => ("indexlog/src/recovery/log_end.rs", Changes(Few), Memory, 60),
+        Bug::DeferredTakenForDurable => ("indexlog/src/log/append.rs", Store(Few), Memory, 10),
+        Bug::SealedBeforeRecords => ("indexlog/src/log/append.rs", Store(Blocks), Memory, 30),
+        Bug::OpenBlocksUnknown => ("indexlog/src/log/append.rs", Store(Unsynced), Memory, 30),
+        Bug::TailBeforeRecord => {
+            ("indexlog/src/collection/moving.rs", Store(Collecting), Memory, 30)
+        }
+        Bug::VictimFreedBeforeCovered => {
+            ("indexlog/src/space/release.rs", Store(Collecting), Memory, 30)
+        }
+        Bug::BlockReusedBeforeFreed => {
+            ("indexlog/src/space/release.rs", Store(Collecting), Memory, 120)
+        }
+        Bug::TombstoneForgotten => {
+            ("indexlog/src/storage/liveness.rs", Store(Collecting), Memory, 60)
+        }
+        Bug::TornValueTaken => ("indexlog/src/recovery/open_block.rs", Store(Large), Memory, 10),
+        Bug::ValueReusedBeforeProved => {
+            ("indexlog/src/space/release.rs", Store(Large), Memory, 200)
+        }
         Bug::SnapshotBeforeSync => {
-            ("indexlog/src/index_snapshot/write.rs", Snapshots(Blocks), Memory, 60)
+            ("indexlog/src/index_snapshot/capture.rs", Snapshots(Blocks), Memory, 60)
         }
         Bug::SnapshotTrustsReusedBlock => {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Collecting), Memory, 60)
@@ -115,7 +127,7 @@ fn plan(bug: Bug) -> Plan {
         Bug::SnapshotForgetsTail => {
             ("indexlog/src/index_snapshot/read.rs", Snapshots(Few), Memory, 10)
         }
-        Bug::ValueFreedBeforeReplaced => ("indexlog/src/limbo.rs", Store(Large), Memory, 120),
+        Bug::ValueFreedBeforeReplaced => ("indexlog/src/space/limbo.rs", Store(Large), Memory, 120),
         Bug::CommitIdBeforeData => ("lsm/src/commit.rs", Lsm(2, Few), Memory, 20),
         Bug::GidxBeforeData => ("lsm/src/commit.rs", Lsm(1, Few), Memory, 10),
         Bug::FragmentMissing => ("lsm/src/recovery.rs", Lsm(2, Few), Memory, 20),

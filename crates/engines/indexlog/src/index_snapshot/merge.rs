@@ -17,26 +17,28 @@ use halite_index::{Ghosts, PartialKeyTree, PartialLen};
 use super::read::Loaded;
 use super::{Fit, Own, Unfit};
 use crate::entry::Entry;
-use crate::found::{Found, FoundAll, FoundSpace, Keys, go_on};
 use crate::index::{Form, Index};
-use crate::read::{ReadableBlocks, View};
-use crate::recovery::{finish, go_on_behind, newest};
+use crate::read::readable::ReadableBlocks;
+use crate::read::view::View;
+use crate::recovery::index::{finish, go_on_behind, newest};
+use crate::recovery::records::{AllRecords, Keys, RecordRef, SpaceRecords};
+use crate::recovery::stop::go_on;
+use crate::storage::Storage;
 use crate::tombstones::{RangeTombstone, Tombstones};
-use crate::write::Writer;
 
 /// Opens a partition from its snapshot, if there is one that can be used. Returns how many records were read. A
 /// snapshot that cannot be used is released.
 pub(crate) fn recover(
     own: &mut Own,
-    writer: &mut Writer,
+    storage: &mut Storage,
     view: &mut View,
     stop: &AtomicBool,
 ) -> Result<Option<u64>> {
     let merged = match view.form {
         Form::Ordered(partial) => {
             // The lock is given back before the merge: a partition that is full takes the snapshot's space.
-            let loaded = Loaded::read(&mut own.area(), partial, writer, view, stop);
-            loaded.and_then(|loaded| merge(partial, loaded, writer, view, stop))
+            let loaded = Loaded::read(&mut own.area(), partial, storage, view, stop);
+            loaded.and_then(|loaded| merge(partial, loaded, storage, view, stop))
         }
         Form::Hash(_) => Err(Unfit),
     };
@@ -48,19 +50,19 @@ pub(crate) fn recover(
     };
     own.area().keep_newest()?;
     let Merged { indexes, tombstones, live, seq, records, bytes, len, has_overflow } = merged;
-    go_on_behind(writer, seq)?;
+    go_on_behind(storage, seq)?;
     (0..).zip(live).filter(|(_, live)| *live > 0).for_each(|(block, live)| {
-        writer.blocks.born(block, live);
+        storage.space.blocks_mut().born(block, live);
     });
     let indexes = indexes.into_iter().map(|(space, tree)| (space, Index::Ordered(tree))).collect();
-    if let Err(error) = finish(indexes, tombstones, has_overflow, writer, view, stop) {
+    if let Err(error) = finish(indexes, tombstones, has_overflow, storage, view, stop) {
         go_on(stop)?;
         // Either the snapshot points to wrong values or the store is damaged; the next opening, without it, finds
         // out.
         own.area().release()?;
         return Err(error);
     }
-    own.begin(writer.written(), bytes, len);
+    own.begin(storage.written(), bytes, len);
     Ok(Some(records))
 }
 
@@ -82,20 +84,20 @@ struct Merged {
 fn merge(
     partial: PartialLen,
     loaded: Loaded,
-    writer: &Writer,
+    storage: &Storage,
     view: &View,
     stop: &AtomicBool,
 ) -> Fit<Merged> {
-    let mut found = FoundAll { seq_max: loaded.seq, ..FoundAll::default() };
+    let mut found = AllRecords { seq_max: loaded.seq, ..AllRecords::default() };
     let mut bytes = 0;
-    for block in 0..writer.blocks.len() {
+    for block in 0..storage.space.blocks().len() {
         go_on(stop)?;
         let covered = loaded.covered(block);
         bytes += found.read_block(view, block, covered)?;
     }
     let (records, len) = (found.len(), loaded.len);
-    let FoundAll { spaces, ranges, seq_max } = found;
-    let is_later = |found: &Found| found.seq > loaded.seq || found.is_copy();
+    let AllRecords { spaces, ranges, seq_max } = found;
+    let is_later = |found: &RecordRef| found.seq > loaded.seq || found.is_copy();
     if !spaces.values().flat_map(|space| &space.records).all(is_later) {
         return Err(Unfit);
     }
@@ -112,7 +114,7 @@ fn merge(
         merging.tombstones.set_points(space, points);
     }
     merging.add_ranges(loaded.ranges, ranges, loaded.seq)?;
-    let keys = Keys::new(view, writer.blocks.len());
+    let keys = Keys::new(view, storage.space.blocks().len());
     for (number, mut space) in spaces {
         space.sort(&keys, stop)?;
         merging.add_records(number, &space, &keys, stop)?;
@@ -212,7 +214,7 @@ impl Merging<'_> {
     fn add_records(
         &mut self,
         number: u32,
-        space: &FoundSpace,
+        space: &SpaceRecords,
         keys: &Keys<'_>,
         stop: &AtomicBool,
     ) -> Fit<()> {
@@ -229,7 +231,7 @@ impl Merging<'_> {
     }
 
     /// Adds the newest record of a key, behind which `stale` older ones were found.
-    fn add(&mut self, number: u32, key: &[u8], newest: Found, stale: u32) -> Fit<()> {
+    fn add(&mut self, number: u32, key: &[u8], newest: RecordRef, stale: u32) -> Fit<()> {
         let Some(index) = self.indexes.get_mut(&number) else { return Err(Unfit) };
         let ghosts = self.ghosts.get(&number).into_iter().flatten();
         let ghosts = ghosts.flat_map(|ghosts| ghosts.candidates(key));
@@ -280,7 +282,7 @@ fn died(live: &mut [u64], entry: Entry) -> Fit<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::ALIGN;
+    use crate::ALIGN;
     use crate::tombstones::Stale;
 
     fn range(seq: u64, start: &[u8], end: Option<&[u8]>, offset: u64) -> RangeTombstone {

@@ -11,11 +11,12 @@ use halite_sim::planted;
 use super::{Area, Fit, ITEM_HEAD, NUMBER_MAX, ODD, Unfit, VERSION, item, tree};
 use crate::BLOCK;
 use crate::entry::Entry;
-use crate::found::go_on;
-use crate::read::{Readable, View};
+use crate::read::readable::Readable;
+use crate::read::view::View;
 use crate::record::SEQ_MAX;
+use crate::recovery::stop::go_on;
+use crate::storage::Storage;
 use crate::tombstones::{PARTIAL_LEN, RangeTombstone, Stale};
-use crate::write::Writer;
 
 /// The content of a snapshot, as far as it still holds.
 pub(super) struct Loaded {
@@ -54,7 +55,7 @@ impl Loaded {
     pub(super) fn read(
         area: &mut Area,
         partial: PartialLen,
-        writer: &Writer,
+        storage: &Storage,
         view: &View,
         stop: &AtomicBool,
     ) -> Fit<Self> {
@@ -69,7 +70,7 @@ impl Loaded {
         found.sort_unstable();
         let read = found.into_iter().rev().find_map(|number| {
             area.number = number;
-            Self::read_number(area, partial, writer, view, stop).ok()
+            Self::read_number(area, partial, storage, view, stop).ok()
         });
         read.ok_or(Unfit)
     }
@@ -86,12 +87,12 @@ impl Loaded {
     fn read_number(
         area: &Area,
         partial: PartialLen,
-        writer: &Writer,
+        storage: &Storage,
         view: &View,
         stop: &AtomicBool,
     ) -> Fit<Self> {
         let number = area.number;
-        let blocks = writer.blocks.len() as usize;
+        let blocks = storage.space.blocks().len() as usize;
         let mut loading = Loading {
             loaded: Self {
                 seq: 0,
@@ -115,7 +116,7 @@ impl Loaded {
                     return Err(Unfit);
                 }
                 loading.loaded.len += (frame::HEADER_LEN + frame.len()) as u64;
-                loading.read_items(&frame[size_of::<u64>()..], writer, view)
+                loading.read_items(&frame[size_of::<u64>()..], storage, view)
             })??;
             if loading.last == Some(item::END) {
                 return Ok(loading.loaded);
@@ -161,7 +162,7 @@ struct Loading {
 }
 
 impl Loading {
-    fn read_items(&mut self, mut rest: &[u8], writer: &Writer, view: &View) -> Fit<()> {
+    fn read_items(&mut self, mut rest: &[u8], storage: &Storage, view: &View) -> Fit<()> {
         while !rest.is_empty() {
             let (head, behind) = rest.split_first_chunk::<ITEM_HEAD>().ok_or(Unfit)?;
             let len = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
@@ -173,7 +174,7 @@ impl Loading {
             self.last = Some(head[0]);
             match head[0] {
                 item::HEAD => self.read_head(bytes).ok_or(Unfit)?,
-                item::BLOCKS => self.read_blocks(bytes, writer, view)?,
+                item::BLOCKS => self.read_blocks(bytes, storage, view)?,
                 item::TREE => self.begin_tree(bytes)?,
                 item::LEAF => self.read_leaf(bytes).ok_or(Unfit)?,
                 item::RANGE => self.read_range(bytes).ok_or(Unfit)?,
@@ -193,7 +194,7 @@ impl Loading {
         (is_of_this_form && self.loaded.seq <= SEQ_MAX).then_some(())
     }
 
-    fn read_blocks(&mut self, bytes: &[u8], writer: &Writer, view: &View) -> Fit<()> {
+    fn read_blocks(&mut self, bytes: &[u8], storage: &Storage, view: &View) -> Fit<()> {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() || !words.len().is_multiple_of(3) {
             return Err(Unfit);
@@ -204,14 +205,14 @@ impl Loading {
             let (used, sum) = (u64::from_le_bytes(known[1]), known[2]);
             let found = match view.block(block) {
                 Some(Readable { published, seed: Some(_) }) => {
-                    let is_same = writer.blocks.incarnation(block) == life
+                    let is_same = storage.space.blocks().incarnation(block) == life
                         && published.read(0..8).is_some_and(|first| first == sum);
                     is_same.then(|| published.len())
                 }
                 _ => None,
             };
             let now = planted!(SnapshotTrustsReusedBlock, found.or(Some(BLOCK)), found);
-            if block >= writer.map.len() {
+            if block >= storage.space.map().len() {
                 return Err(Unfit);
             }
             // A block that was given back with its segment is not even counted any more.

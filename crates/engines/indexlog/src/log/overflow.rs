@@ -1,0 +1,130 @@
+//! Large values, in blocks of their own.
+//!
+//! A value that is not inline is cut into pieces (`space/split.rs`), each in a slot of a block or in a run of blocks of
+//! one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
+//! The map does not know them: a place is part of a value if a live record says so.
+//!
+//! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not: recovery
+//! also reads the values of records that are not proved durable ([`read_whole`]). The content of a piece may
+//! therefore change only when its record is proved durable (`space/release.rs`).
+
+use std::collections::BTreeMap;
+
+use halite_alloc::Device;
+use halite_contract::{Error, Op, Result};
+use halite_pmem::{Appender, Flushed, Fresh};
+use halite_sim::locks::RwLock;
+
+use crate::BLOCKS_PER_SEGMENT;
+use crate::durability::pending::Pending;
+use crate::read::view::View;
+use crate::record::{Draft, PIECES_MAX, Piece, Record};
+use crate::space::Space;
+use crate::space::split::{UNIT, UNITS};
+
+/// Pieces that were streamed, each with the token that its fence takes.
+pub(crate) type Streamed = Vec<(Appender, Flushed)>;
+
+/// The values of a write that are not inline: written, and not yet durable.
+#[derive(Default)]
+pub(crate) struct Values {
+    /// By operation.
+    pub(crate) pieces: BTreeMap<usize, Vec<Piece>>,
+    pub(crate) streamed: Streamed,
+    /// Pieces that were written through the cache.
+    pub(crate) pending: Vec<Pending>,
+}
+
+/// Claims the place of a piece.
+pub(crate) fn claim_piece(device: &Device, place: u32, len: u64) -> Result<Fresh> {
+    let units = UNITS * BLOCKS_PER_SEGMENT;
+    Ok(device.claim(place / units, u64::from(place % units) * UNIT, len)?)
+}
+
+/// The pieces of a record's value, if all of them have the checksums that it says.
+pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Option<Vec<Fresh>> {
+    let read = |piece: &Piece| {
+        let fresh = claim_piece(device, piece.place.get(), piece.len.get().into()).ok()?;
+        fresh.read_ahead();
+        piece.matches(fresh.bytes(), salt, record.seq()).then_some(fresh)
+    };
+    record.pieces().iter().map(read).collect()
+}
+
+impl Space {
+    /// Writes the values of operations that do not fit a record into free blocks, of which there are enough: past the
+    /// cache if the write `waits` for them, else through it. The record of the first operation will have number
+    /// `first`.
+    pub(crate) fn write_values(
+        &mut self,
+        view: &RwLock<View>,
+        ops: &[Op<'_>],
+        first: u64,
+        waits: bool,
+    ) -> Result<Values> {
+        let mut values = Values::default();
+        for (at, op) in ops.iter().enumerate() {
+            let Op::Put { value, .. } = *op else { continue };
+            if Draft::needs_overflow(value)
+                && let Err(error) =
+                    self.write_value(view, &mut values, (at, first + at as u64), value, waits)
+            {
+                self.discard(view, values);
+                return Err(error.unwrap_or_else(|| self.full()));
+            }
+        }
+        Ok(values)
+    }
+
+    /// Writes the value of operation `at`, whose record will have number `seq`. An error of `None` means that there is
+    /// no room.
+    pub(crate) fn write_value(
+        &mut self,
+        view: &RwLock<View>,
+        values: &mut Values,
+        (at, seq): (usize, u64),
+        value: &[u8],
+        waits: bool,
+    ) -> std::result::Result<(), Option<Error>> {
+        let born = view.read().epoch;
+        let mut rest = value;
+        while !rest.is_empty() {
+            let pieces = values.pieces.entry(at).or_default();
+            let is_fine = pieces.len() < PIECES_MAX;
+            // The free places may be too scattered.
+            let found =
+                if is_fine { self.blocks_mut().take_piece(rest.len() as u64, born) } else { None };
+            let Some((place, len)) = found else { return Err(None) };
+            let (bytes, behind) = rest.split_at(len as usize);
+            let piece = Piece::new(place, bytes, self.salt(), seq);
+            pieces.push(piece);
+            self.blocks_mut().born(piece.block(), len);
+            let mut appender =
+                claim_piece(self.device(), place, len).map_err(Some)?.into_appender(0);
+            let published = appender.published().clone();
+            view.write().pieces.insert(place, born, published.clone());
+            if waits {
+                let flushed = appender.write_stream(bytes);
+                values.streamed.push((appender, flushed));
+            } else {
+                let range = appender.write(bytes);
+                appender.reveal();
+                values.pending.push(Pending::new(published, range));
+            }
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Gives back the blocks of values that no record refers to.
+    pub(crate) fn discard(&mut self, view: &RwLock<View>, values: Values) {
+        let Values { pieces, streamed, pending } = values;
+        drop((streamed, pending));
+        for piece in pieces.values().flatten() {
+            let (place, len) = (piece.place.get(), piece.len.get().into());
+            view.write().pieces.remove(place);
+            self.blocks_mut().died(piece.block(), len);
+            self.blocks_mut().free_piece(place, len);
+        }
+    }
+}
