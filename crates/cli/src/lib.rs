@@ -1,8 +1,8 @@
 //! The `halite` command.
 //!
-//! A command line walks from [`Cli`] into the file of its command in `commands`. A command opens
+//! A command line walks from `Cli` into the file of its command in `commands`. A command opens
 //! the database through `folder`, reads and writes records in the forms of `formats`, and returns a
-//! value of [`Result`]; here it becomes one line on standard error and an exit code.
+//! value of `Result`; here it becomes one line on standard error and an exit code.
 #![forbid(unsafe_code)]
 
 mod backups;

@@ -15,7 +15,7 @@
 //! 16  ...   operations: a tag, and a name, a key and a value with their lengths
 //! ```
 //!
-//! The seed tells a frame from what segments held before. Opening applies frames from the root [`HEAD`] on, up to the
+//! The seed tells a frame from what segments held before. Opening applies frames from the root `toy:head` on, up to the
 //! first one that is not whole: its write was not acknowledged. Operations name key spaces, not their ids, which a
 //! reopened store may give anew.
 //!

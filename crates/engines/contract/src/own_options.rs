@@ -44,8 +44,8 @@ impl OwnOptions {
 
     /// The options of this type, to be changed. They begin with their defaults.
     pub fn get_mut<T: Any + Clone + Debug + Default + Send + Sync>(&mut self) -> &mut T {
-        let is_one = |own: &Box<dyn OwnValue>| (&**own as &dyn Any).is::<T>();
-        let at = self.0.iter().position(is_one).unwrap_or_else(|| {
+        let found = self.0.iter().position(|own| (&**own as &dyn Any).is::<T>());
+        let at = found.unwrap_or_else(|| {
             self.0.push(Box::new(T::default()));
             self.0.len() - 1
         });
