@@ -25,7 +25,13 @@ fn options(folder: &Path, durable: Durable, disk: &Disk) -> EngineOptions {
     pool_options.size_max = POOL;
     let lsm = LsmOptions { durable, ..LsmOptions::default() };
     let partitioning = Some(Partitioning::Hash(2));
-    EngineOptions { pool_options, disk: Some(disk.clone()), own: lsm.into(), partitioning, ..EngineOptions::new(folder.join("pool")) }
+    EngineOptions {
+        pool_options,
+        disk: Some(disk.clone()),
+        own: lsm.into(),
+        partitioning,
+        ..EngineOptions::new(folder.join("pool"))
+    }
 }
 
 /// A pool, and the files beside it.
