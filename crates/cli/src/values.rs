@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use halite::Database;
-use halite_server::stored::{is_of_values, is_tagged, make_note, tagged, untagged};
+use halite_server::stored::{is_note, is_of_values, is_tagged, make_note, tagged, untagged};
 
 use crate::folder::in_database;
 use crate::{Error, Result, escape};
@@ -38,12 +38,21 @@ impl Values {
     }
 }
 
-/// Lets a database say that its values have tags, before a key space called `space` is made or written to.
+/// Lets a database say that its values have tags, before a key space called `space` is made or written to. The note
+/// itself is a key space, too.
 pub(crate) fn prepare(db: &Database, space: &str) -> Result<()> {
-    if !is_of_values(space) {
+    if !is_of_values(space) && !is_note(space) {
         return Ok(());
     }
     make_note(db).map_err(|error| in_form(db.path(), error))
+}
+
+/// Refuses to remove keys from the key space called `space` where a newer form may have more of a value than its record.
+pub(crate) fn check_removal(db: &Database, space: &str) -> Result<()> {
+    match is_of_values(space) {
+        true => Values::of(db).map(drop),
+        false => Ok(()),
+    }
 }
 
 /// The stored form of a value in the key space called `space`.

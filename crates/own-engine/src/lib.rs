@@ -11,7 +11,7 @@
 //!
 //! ```text
 //! 0   u32   length of the operations
-//! 8   u64   XXH3 of length and operations, seeded by the pool's salt and the frame's logical offset
+//! 8   u64   XXH3 of the operations, seeded by the pool's salt, the frame's logical offset and the length
 //! 16  ...   operations: a tag, and a name, a key and a value with their lengths
 //! ```
 //!
@@ -24,7 +24,8 @@
 //!
 //! # Costs
 //!
-//! One fence for each write, deferred or not, and what collection copies.
+//! One fence for each write, deferred or not, and what collection copies. A snapshot copies the map, a scan its range;
+//! keys that were removed stay in the map as long as it lives, so that a write on a condition can tell.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,14 +62,20 @@ pub const REGISTRATION: Registration = Registration {
 /// The logical offset of the oldest frame.
 const HEAD: &str = "toy:head";
 
-/// 1 if the store was closed.
-const CLEAN: &str = "toy:clean";
+/// One more than the logical offset at which the log ended when the store was closed; 0 while it is open.
+const CLOSED: &str = "toy:closed";
 
 /// The version of the log's format.
 const VERSION: u64 = 1;
 
 /// The device of the log's segments.
 const DEVICE: u16 = 0;
+
+/// Bytes of a removal for which the room may be taken that collection is left.
+const REMOVAL_MAX: u64 = 64 << 10;
+
+/// Bytes that may be dead besides as many as are alive, before they are collected where the pool could still grow.
+const DEAD_MAX: u64 = 16 * SEGMENT;
 
 /// Bytes before a frame's operations.
 const FRAME_HEADER: u64 = 16;
@@ -90,7 +97,8 @@ impl Toy {
     /// # Errors
     /// Errors of the pool; [`Error::OtherEngine`]; [`Error::FixedPartitions`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
-        if options.partitioning.as_ref().is_some_and(|wanted| *wanted != Partitioning::Hash(1)) {
+        // A number of partitions is for engines that have some.
+        if matches!(options.partitioning, Some(Partitioning::Ranges(_))) {
             return Err(Error::FixedPartitions { engine: Self::NAME, is: 1 });
         }
         let exists = Pool::exists(&options.pool, &options.pool_options);
@@ -106,11 +114,13 @@ impl Toy {
             segments.install()?;
             segments
         };
-        let clean = segments.root(CLEAN) == Some(1);
+        check_version(&segments, options)?;
+        let closed_at = segments.root(CLOSED).filter(|tail| *tail > 0).map(|tail| tail - 1);
         let (map, pool) = (Model::new(), segments.pool().clone());
         let mut log = Log::new(segments);
-        let records_read = log.recover(&map)?;
-        log.segments.set_root(CLEAN, 0)?;
+        let records_read = log.recover(&map, closed_at)?;
+        log.segments.set_root(CLOSED, 0)?;
+        let clean = closed_at.is_some();
         let recovery = Recovery { clean, records_read, partitions_ready: 1, ..Recovery::default() };
         Ok(Self { map, log: Mutex::new(log), pool, recovery })
     }
@@ -139,7 +149,7 @@ impl Drop for Toy {
         let log = self.log.get_mut();
         if log.health.failure().is_none() {
             // Without it, the next opening takes the close for a crash.
-            let _ = log.segments.set_root(CLEAN, 1);
+            let _ = log.segments.set_root(CLOSED, log.tail + 1);
         }
     }
 }
@@ -351,7 +361,7 @@ struct Log {
     /// For each key space, the frame that made it.
     spaces: BTreeMap<String, u64>,
     live: u64,
-    /// The largest footprint of an operation: collection may have to copy it before it frees anything.
+    /// Bytes of the largest frame.
     largest: u64,
     health: Health,
     user_bytes: u64,
@@ -381,16 +391,28 @@ impl Log {
     }
 
     /// Applies the log to an empty map. Returns how many operations there are.
-    fn recover(&mut self, map: &Model) -> Result<u64> {
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a log that was closed ends elsewhere. Behind a crash, a damaged frame is taken for one that
+    /// was not acknowledged.
+    fn recover(&mut self, map: &Model, closed_at: Option<u64>) -> Result<u64> {
         let mut count = 0;
+        let end = (u64::from(u32::MAX) + 1) * SEGMENT;
+        if !self.head.is_multiple_of(LINE) || self.head >= end {
+            return Err(damaged(self.head, "the log cannot begin there"));
+        }
         while let Some(frame) = self.read_frame(self.tail)? {
             let ops = decode(&frame)?;
             for op in &ops {
                 apply(map, op)?;
             }
-            self.note(self.tail, &ops);
+            let len = footprint(frame.len() as u64);
+            self.note((self.tail, len), &ops);
             count += ops.len() as u64;
-            self.tail += footprint(frame.len() as u64);
+            self.tail += len;
+        }
+        if closed_at.is_some_and(|end| end != self.tail) {
+            return Err(damaged(self.tail, "the log goes on behind it, and it is not whole"));
         }
         // Released before the crash, or about to be, or taken for a write that was not acknowledged.
         let (first, last) = (self.head / SEGMENT, self.tail / SEGMENT);
@@ -407,11 +429,13 @@ impl Log {
         Ok(count)
     }
 
-    /// Writes operations as one frame, durably. If that fails, none of them is written.
+    /// Writes operations as one frame, durably. If there is no room, none of them is written; after a failed fence, the
+    /// next opening finds all of them or none.
     fn write(&mut self, ops: &[Logged<'_>]) -> Result<()> {
         let mut frame = Vec::new();
         ops.iter().for_each(|op| op.encode(&mut frame));
-        let (len, limit) = (footprint(frame.len() as u64), self.capacity() / 3);
+        let len = footprint(frame.len() as u64);
+        let limit = (self.capacity() / 3).min(u32::MAX.into());
         if len > limit {
             return Err(Error::BatchTooLarge { len, limit });
         }
@@ -424,11 +448,13 @@ impl Log {
             return Err(full);
         }
         self.make_room(len)?;
-        if self.room() < len {
+        // Short removals may take the room that collection is left.
+        let left = if growth == 0 && len <= REMOVAL_MAX { 0 } else { self.spare(len) };
+        if self.room() < len + left {
             return Err(full);
         }
         let at = self.append(&frame)?;
-        self.note(at, ops);
+        self.note((at, len), ops);
         let bytes = |op: &Logged<'_>| match op {
             Logged::Put { key, value, .. } => key.len() + value.len(),
             _ => 0,
@@ -439,7 +465,7 @@ impl Log {
 
     /// Bytes that the log may take.
     fn capacity(&self) -> u64 {
-        // The table of segments has one.
+        // The table of segments has one, or a few more in a large pool.
         self.segments.pool().len_max() - SEGMENT
     }
 
@@ -450,23 +476,32 @@ impl Log {
         self.segments.available() * SEGMENT + rest
     }
 
-    /// Collects frames until there is room for one of so many bytes, and for what collection copies meanwhile.
+    /// Bytes that are left free behind a frame of so many: collection may have to copy the largest frame before it
+    /// frees anything.
+    fn spare(&self, len: u64) -> u64 {
+        2 * SEGMENT + self.largest.max(len)
+    }
+
+    /// Collects frames until there is room for one of so many bytes, and little more is dead than alive. Each frame is
+    /// collected once at most.
     fn make_room(&mut self, len: u64) -> Result<()> {
         let end = self.tail;
-        while self.room() < len + 2 * SEGMENT + self.largest && self.head < end {
-            self.collect()?;
+        let lacks = |log: &Self| {
+            let dead = (log.tail - log.head).saturating_sub(log.live);
+            log.room() < len + log.spare(len) || dead > log.live + DEAD_MAX
+        };
+        while self.head < end && lacks(self) {
+            if !self.collect()? {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Moves what is live of the oldest frame behind the newest.
-    fn collect(&mut self) -> Result<()> {
+    /// Moves the live operations of the oldest frame behind the newest. Returns whether there was room for that.
+    fn collect(&mut self) -> Result<bool> {
         let at = self.head;
-        let damaged = || Error::Damaged {
-            what: format!("frame at {at} of the log"),
-            why: "its checksum is another".into(),
-        };
-        let frame = self.read_frame(at)?.ok_or_else(damaged)?;
+        let frame = self.read_frame(at)?.ok_or_else(|| damaged(at, "its checksum is another"))?;
         let ops = decode(&frame)?;
         let mut last = BTreeMap::new();
         for (nth, op) in ops.iter().enumerate() {
@@ -474,22 +509,27 @@ impl Log {
                 last.insert((space, key), nth);
             }
         }
-        for (nth, op) in ops.iter().enumerate() {
-            let is_live = match *op {
-                Logged::Create { space } => self.spaces.get(space) == Some(&at),
-                Logged::Put { space, key, .. } => {
-                    let newest = self.newest.get(&(space.to_owned(), key.to_vec()));
-                    newest.is_some_and(|(of, _)| *of == at) && last[&(space, key)] == nth
-                }
-                _ => false,
-            };
-            if is_live {
-                let mut copy = Vec::new();
-                op.encode(&mut copy);
-                let moved_to = self.append(&copy)?;
-                self.moved += copy.len() as u64;
-                self.note(moved_to, &[*op]);
+        let is_live = |(nth, op): &(usize, Logged<'_>)| match *op {
+            Logged::Create { space } => self.spaces.get(space) == Some(&at),
+            Logged::Put { space, key, .. } => {
+                let newest = self.newest.get(&(space.to_owned(), key.to_vec()));
+                newest.is_some_and(|(of, _)| *of == at) && last[&(space, key)] == *nth
             }
+            _ => false,
+        };
+        let live: Vec<_> =
+            ops.iter().copied().enumerate().filter(is_live).map(|(_, op)| op).collect();
+        if !live.is_empty() {
+            // One frame, which takes no more than the one that they come from.
+            let mut copy = Vec::new();
+            live.iter().for_each(|op| op.encode(&mut copy));
+            let len = footprint(copy.len() as u64);
+            if self.room() < len {
+                return Ok(false);
+            }
+            let moved_to = self.append(&copy)?;
+            self.moved += copy.len() as u64;
+            self.note((moved_to, len), &live);
         }
         self.head = at + footprint(frame.len() as u64);
         let (before, now) = ((at / SEGMENT) as u32, (self.head / SEGMENT) as u32);
@@ -503,7 +543,7 @@ impl Log {
                 self.released += 1;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Appends a frame, durably. Returns where it is.
@@ -568,10 +608,10 @@ impl Log {
         Ok(Some(bytes))
     }
 
-    /// Notes which operations are live now that a frame has these.
-    fn note(&mut self, at: u64, ops: &[Logged<'_>]) {
+    /// Notes which operations are live now that the frame at `at`, which takes `len` bytes, has these.
+    fn note(&mut self, (at, len): (u64, u64), ops: &[Logged<'_>]) {
+        self.largest = self.largest.max(len);
         for op in ops {
-            self.largest = self.largest.max(op.footprint());
             match *op {
                 Logged::Create { space } => {
                     if self.spaces.insert(space.to_owned(), at).is_none() {
@@ -608,6 +648,24 @@ impl Log {
         for name in keys {
             self.live -= self.newest.remove(&name).map_or(0, |(_, bytes)| bytes);
         }
+    }
+}
+
+/// The error of a frame that is not as it was written.
+fn damaged(at: u64, why: &str) -> Error {
+    Error::Damaged { what: format!("frame at {at} of the log"), why: why.into() }
+}
+
+/// Refuses a store of a later version.
+fn check_version(segments: &Segments, options: &EngineOptions) -> Result<()> {
+    match segments.root(&format!("{ENGINE_ROOT}{}", Toy::NAME)) {
+        Some(version) if version > VERSION => Err(halite_alloc::Error::FutureVersion {
+            path: options.pool.clone(),
+            found: version.try_into().unwrap_or(u32::MAX),
+            supported: VERSION as u32,
+        }
+        .into()),
+        _ => Ok(()),
     }
 }
 

@@ -51,9 +51,11 @@ fn the_command_line_has_the_engine() {
 fn backups_go_from_any_engine_to_any() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (toy, log) = (path("toy"), path("indexlog"));
+    let (toy, log, pairs) = (path("toy"), path("indexlog"), path("pairs.tsv"));
+    std::fs::write(&pairs, "of\tindexlog\n").unwrap();
     done(&["put", &toy, "--engine", "toy", "of", "toy"]);
-    done(&["put", &log, "of", "indexlog"]);
+    // A backup of two partitions.
+    done(&["load", &log, &pairs, "--partitions", "2"]);
     for (from, to, engine, value) in [
         (&toy, "copy", "lsm", "toy"),
         (&log, "other", "toy", "indexlog"),
@@ -73,7 +75,7 @@ fn the_server_serves_the_engine() {
     let data = folder.path().join("data");
     for round in 0..2 {
         let mut server = Command::new(PROGRAM)
-            .args(["serve", text(&data), "--engine", "toy", "--threads", "1", "--port", "0"])
+            .args(["serve", text(&data), "--engine", "toy", "--port", "0"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::folder::{WriteSpace, find_space, in_database, open};
 use crate::place::{Escapes, Place};
+use crate::values::check_removal;
 use crate::{Result, output, size};
 
 const EXAMPLES: &str = "\
@@ -43,6 +44,7 @@ impl Del {
         let db = open(&self.place.path)?;
         let mut deleted = 0;
         if let Some(space) = find_space(&db, &self.place.space)? {
+            check_removal(&db, space.name())?;
             let failed = |error| in_database(&self.place.path, error);
             let space = WriteSpace::of(&db, space).map_err(failed)?;
             let mut batch = db.batch();

@@ -8,7 +8,7 @@ use crate::{Engine, EngineOptions, RepairReport, Result};
 /// An engine, for the registry by which databases, the server, the command line, backups and the crash lab find it.
 #[derive(Debug)]
 pub struct Registration {
-    /// The name by which `--engine` and a pool's root know the engine.
+    /// The name by which `--engine` and a pool's root know the engine, of 17 bytes at most.
     pub name: &'static str,
     /// What the engine is, in a few words behind its name: for `--help`.
     pub about: &'static str,

@@ -1,4 +1,4 @@
-//! What of a partition is durable, by the numbers of its records, and what waits for the next fence.
+//! Which records of a partition are durable, by their numbers, and which bytes wait for the next fence.
 //!
 //! Without a change log, a write is durable with its record. With one, it is durable with its entry there, and its
 //! record follows with a later fence. Recovery knows of either only what something durable says: the next record, the
@@ -14,12 +14,12 @@ use pending::Pending;
 /// map must be able to tell the numbers of their first records apart, with those of the largest batch.
 pub(crate) const UNSEALED_MAX: usize = 64;
 
-/// What is durable, and what is not yet.
+/// The numbers of durable records, and the bytes that are not durable yet.
 ///
-/// - All records below [`Durability::next`] that are above [`Durability::records`] are in `pending`, or in a tail's
-///   chunk.
+/// - All records below [`Durability::next`] that are above [`Durability::records`] are in `pending`, in a tail's
+///   chunk, or streamed and about to be fenced.
 /// - A record that is durable is not `pending`: what was flushed is fenced before the next record is numbered.
-/// - Each block of `unsealed` is sealed by the fence that makes its last record durable.
+/// - Each block of `unsealed` is sealed behind the fence that makes its last record durable.
 pub(crate) struct Durability {
     /// The number of the next record.
     next: u64,

@@ -40,11 +40,12 @@
 //! segment (`space/split.rs`); they move only out of sparse blocks (`collection/compact.rs`).
 //!
 //! **Floors.** Modules import those of lower floors only, from the lowest on: the stored forms (`record`, `entry`,
-//! `space/block_map.rs`) and what reads them (`read`, `index`, `tombstones`); `space`, the blocks; `log`, over it, with
-//! what is durable (`durability`); `storage`, the two with the tombstones; `collection`, which moves records; `write`;
-//! `recovery`, which makes a writer of what is stored; `partition` and `batch`; `engine`. Some folders reach over
-//! several floors: `read/scan.rs`, `read/snapshot.rs`, `read/verify.rs` and `change_log/reader.rs` read whole
-//! partitions, and `change_log/replay.rs` is a part of recovery.
+//! `space/block_map.rs`, `space/split.rs`, `batch/commit_record.rs`), what reads them (`read`, `index`, `tombstones`), and
+//! what is durable (`durability`); `space`, the blocks; `log`, over it; `storage`, the two with the tombstones;
+//! `collection`, which moves records; `write`; `recovery`, which makes a writer of what is stored; `partition` and
+//! `batch`; `engine`. Some folders reach over several floors: `read/scan.rs`, `read/snapshot.rs`, `read/verify.rs` and
+//! `change_log/reader.rs` read whole partitions, `change_log/replay.rs` is a part of recovery, and `index_snapshot` has
+//! what `space` keeps of a snapshot as well as its capture by the writer.
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|

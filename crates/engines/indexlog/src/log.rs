@@ -1,7 +1,8 @@
 //! The log of a partition: records are appended behind its tail, and large values are written beside it.
 //!
 //! A write's large values are written first (`overflow`), then its records (`append`); both wait for one fence
-//! (`sync`). The durable numbers are kept in [`Durability`]; a change log, where there is one, takes the fence instead.
+//! (`sync`). The durable numbers are kept in [`Durability`]; where there is a change log,
+//! a write waits for its entry there instead.
 
 use halite_pmem::Flushed;
 

@@ -1,4 +1,4 @@
-//! The limits of a store.
+//! Bytes and batches up to which a store takes something, or leaves it alone.
 
 use crate::address::{ZONE, ZONES_MAX};
 use crate::options::CommitPoints;

@@ -1,9 +1,9 @@
 //! A scan that may take as long as its reader likes, and keeps no room from writers.
 //!
 //! A [`TreeScan`] keeps the memtables that it reads. A thread that makes room has all scans let go of theirs
-//! ([`LongScans::let_go`](crate::long_scans::LongScans::let_go)): a scan that is not being asked for a pair does at once, another before its next key. A
-//! scan that let go begins anew behind the key that it returned last. It finds what it would have found: the state
-//! that it reads is registered ([`ReadAt`]), so all versions of that are kept, wherever they move.
+//! (`long_scans`): a scan that is not being asked for a pair does at once, another before its next key. A scan that let
+//! go begins anew behind the key that it returned last. It finds what it would have found: the state that it reads is
+//! registered ([`ReadAt`]), so all versions of that are kept, wherever they move.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -37,7 +37,7 @@ struct Left {
     direction: Direction,
     /// None before it begins, and behind its end.
     scan: Option<TreeScan>,
-    /// When it began, as [`crate::long_scans::LongScans`] has it.
+    /// When it began, by the time of the store's `LongScans`.
     began: u64,
     /// The error that ended it while it let go.
     failure: Option<Error>,

@@ -193,7 +193,7 @@ impl Store {
 
     /// Bytes a second that writers may take.
     fn speed(&self) -> f64 {
-        if self.health.failure().is_some() {
+        if self.check_healthy().is_err() {
             // A writer that is refused does not have to wait.
             return f64::INFINITY;
         }

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use halite_alloc::{Device, ObjectPool, Segments};
-use halite_contract::Health;
-use halite_contract::{Error, Recovery, Result};
+use halite_contract::{Health, Recovery, Result};
 use halite_pmem::{Pool, Words};
 use halite_sim::locks::Mutex;
 
@@ -89,12 +88,11 @@ impl Store {
         self.health.poison(why.to_owned());
     }
 
-    /// Refuses if the store may not be written to any more: also after the kernel failed to sync a pool, whichever
-    /// work that was for. A batch that is stored from then on could be found by the next opening though it was refused.
+    /// Refuses what is to be begun if the store may not be written to any more: also after the kernel failed to sync a
+    /// pool, whichever work that was for. A batch that is stored from then on could be found by the next opening though
+    /// it was refused.
     pub(crate) fn check_healthy(&self) -> Result<()> {
-        if let Some(why) = self.health.failure() {
-            return Err(Error::Poisoned { why: why.to_owned() });
-        }
+        self.health.check()?;
         self.pool().check_synced()?;
         Ok(self.home.pool().check_synced()?)
     }

@@ -10,6 +10,9 @@ use crate::Result;
 /// The engines that there are without [`register_engine`].
 static BUILT_IN: [Registration; 2] = [halite_indexlog::REGISTRATION, halite_lsm::REGISTRATION];
 
+/// Bytes of an engine's name: a pool names its engine in a root, behind a few bytes.
+const NAME_LEN_MAX: usize = 17;
+
 static REGISTERED: RwLock<Vec<&Registration>> = RwLock::new(Vec::new());
 
 /// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take; the
@@ -19,10 +22,13 @@ pub const ENGINES: &[&str] = &[halite_indexlog::REGISTRATION.name, halite_lsm::R
 /// Adds an engine of one's own: databases, servers, backups and tools find it by its name from then on.
 ///
 /// # Panics
-/// If there is an engine of this name.
+/// If there is an engine of this name, or the name is too long for a root of a pool.
 pub fn register_engine(engine: &'static Registration) {
-    assert!(find(engine.name).is_none(), "there is an engine `{}` already", engine.name);
-    REGISTERED.write().unwrap_or_else(PoisonError::into_inner).push(engine);
+    assert!(engine.name.len() <= NAME_LEN_MAX, "the name `{}` is too long", engine.name);
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    let mut known = BUILT_IN.iter().chain(registered.iter().copied());
+    assert!(known.all(|of| of.name != engine.name), "there is an engine `{}` already", engine.name);
+    registered.push(engine);
 }
 
 /// All engines, the built-in ones first.
@@ -85,7 +91,10 @@ pub(crate) fn repair_any(
             refused = refused.or(report.err());
         }
         return match refused {
-            Some(Error::OtherEngine { found, .. }) => Err(Error::NoRepair { engine: found }),
+            Some(Error::OtherEngine { found, .. }) if find(&found).is_some() => {
+                Err(Error::NoRepair { engine: found })
+            }
+            Some(other) => Err(other),
             _ => Err(Error::NoRepair { engine: "unknown".into() }),
         };
     };

@@ -47,7 +47,9 @@ fn survive(kind: &str, fixed: u64, images: u64) -> Tally {
     let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();
     let mut all = Tally::default();
     let mut found = Vec::new();
-    let jobs = suite(&halite_lsm::REGISTRATION, &Rules::ALL);
+    let first_look = [Rules::Memory, Rules::FailingSyncs];
+    let rules = if is_deep() { &Rules::ALL[..] } else { &first_look };
+    let jobs = suite(&halite_lsm::REGISTRATION, rules);
     let is_meant = |job: &dyn Job| job.name().ends_with(kind) && job.label().contains(&of_jobs);
     for job in jobs.iter().filter(|job| is_meant(&***job)) {
         let seen = job.look(&mut seeds(fixed), &effort, None);

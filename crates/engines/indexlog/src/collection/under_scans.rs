@@ -1,5 +1,5 @@
-//! Making room for later writes out of blocks that scans read. Which of them are worth it is told by the space
-//! (`space/under_scans.rs`).
+//! Making room for later writes out of blocks that scans read. `space/under_scans.rs` chooses
+//! them.
 
 use halite_contract::Result;
 use halite_sim::locks::RwLock;

@@ -17,6 +17,6 @@ mod note;
 mod value;
 
 pub(crate) use note::{SPACE, check_note};
-pub use note::{is_of_values, is_tagged, make_note};
+pub use note::{is_note, is_of_values, is_tagged, make_note};
 pub use value::{STRING_LEN_MAX, Unreadable, tagged, untagged};
 pub(crate) use value::{STRING_TAG, Stored, StringValue, Type};

@@ -21,6 +21,12 @@ pub fn is_of_values(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Whether a key space is the note, by its name.
+#[must_use]
+pub fn is_note(name: &str) -> bool {
+    version_of(name).is_some()
+}
+
 /// Whether the values in the key spaces `db<N>` of a database have tags. Those that a program wrote by itself have none.
 ///
 /// # Errors
@@ -43,11 +49,17 @@ pub fn make_note(db: &halite::Database) -> Result<(), Error> {
     Ok(())
 }
 
+/// The version of a note, if a key space's name is one: a tag has room for versions up to 3. Other names that begin so
+/// are of programs that make key spaces themselves.
+fn version_of(name: &str) -> Option<u64> {
+    let version = name.strip_prefix(PREFIX)?;
+    (1..=3).find(|known: &u64| known.to_string() == version)
+}
+
 /// Whether there is a note; otherwise there are no values.
 pub(crate) fn check_note(db: &halite::Database) -> Result<bool, Error> {
     let spaces = db.key_spaces()?;
-    let versions =
-        spaces.iter().filter_map(|space| space.name().strip_prefix(PREFIX)?.parse().ok());
+    let versions = spaces.iter().filter_map(|space| version_of(space.name()));
     match versions.max() {
         Some(found) if found > u64::from(VERSION) => {
             Err(Error::NewerForm { found, known: VERSION.into() })
@@ -87,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_note_says_what_a_database_holds() {
-        let db = database(&["fruit", "server:side"]);
+        let db = database(&["fruit", "server:side", "server:8080", "server:01", "server:+2"]);
         assert!(!is_tagged(&db).unwrap(), "there are no values yet");
         make_note(&db).unwrap();
         make_note(&db).unwrap();
