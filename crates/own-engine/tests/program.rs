@@ -51,11 +51,12 @@ fn the_command_line_has_the_engine() {
 fn backups_go_from_any_engine_to_any() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (toy, log, pairs) = (path("toy"), path("indexlog"), path("pairs.tsv"));
-    std::fs::write(&pairs, "of\tindexlog\n").unwrap();
+    let (toy, log, one) = (path("toy"), path("indexlog"), path("one"));
     done(&["put", &toy, "--engine", "toy", "of", "toy"]);
-    // A backup of two partitions.
-    done(&["load", &log, &pairs, "--partitions", "2"]);
+    // A database of two partitions.
+    done(&["put", &one, "of", "indexlog"]);
+    done(&["backup", &one, &path("one.backup")]);
+    done(&["restore", &log, &path("one.backup"), "--partitions", "2"]);
     for (from, to, engine, value) in [
         (&toy, "copy", "lsm", "toy"),
         (&log, "other", "toy", "indexlog"),
