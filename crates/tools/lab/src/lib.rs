@@ -19,10 +19,8 @@
 //!
 //! ```
 //! use halite_lab::{Rules, Store, check};
-//! # use std::sync::Arc;
-//! # use halite_indexlog::IndexLog;
 //!
-//! let subject = Store::new("indexlog", |options| Ok(Arc::new(IndexLog::open(options)?)));
+//! let subject = Store::of(&halite_indexlog::REGISTRATION, "indexlog-mixed");
 //! let tally = check(&subject, Rules::Memory, 0..3);
 //! assert!(tally.crash_points > 0);
 //! ```
