@@ -31,7 +31,7 @@ pub(crate) struct EngineArgs {
     levels: Option<PathBuf>,
 }
 
-/// What `--help` says of the engines.
+/// The text of `--help` about the engines.
 fn help() -> String {
     let engines = engines().into_iter().map(|engine| format!("{}, {}", engine.name, engine.about));
     format!(

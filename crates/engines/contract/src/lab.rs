@@ -1,7 +1,7 @@
 //! Which variants of an engine the crash lab explores, and by which histories.
 //!
-//! The lab knows engines by the contract alone. Options that only an engine has, and the histories that reach its own
-//! corners, are what the engine says here.
+//! The lab knows engines by the contract alone. Here the engine states the options that only it has, and the histories
+//! that reach its own corners.
 
 use crate::EngineOptions;
 

@@ -1,4 +1,4 @@
-//! What the face knows of an engine: one row of its registry.
+//! An engine as the face knows it: one row of its registry.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::{Engine, EngineOptions, RepairReport, Result};
 pub struct Registration {
     /// The name by which `--engine` and a pool's root know the engine, of 17 bytes at most.
     pub name: &'static str,
-    /// What the engine is, in a few words behind its name: for `--help`.
+    /// A description of a few words, to stand behind the name: for `--help`.
     pub about: &'static str,
     /// Opens the store in the pool that the options name, or creates it.
     pub open: fn(&EngineOptions) -> Result<Arc<dyn Engine>>,
-    /// What the engine keeps beside the pool; `None` of an engine that keeps everything in the pool.
+    /// The folder that the engine keeps beside the pool; `None` of an engine that keeps everything in the pool.
     pub beside: Option<Beside>,
     /// The variants of the engine that the crash lab explores under power cuts, the cheap ones first.
     pub crash_variants: fn() -> Vec<Variant>,

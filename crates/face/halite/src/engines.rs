@@ -104,7 +104,7 @@ pub(crate) fn repair_any(
     }
 }
 
-/// What engines keep beside their pools.
+/// The folders that engines keep beside their pools, with their repairs.
 fn besides() -> Vec<&'static Beside> {
     engines().into_iter().filter_map(|engine| engine.beside.as_ref()).collect()
 }

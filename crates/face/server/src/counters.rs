@@ -1,4 +1,4 @@
-//! What a thread has done, in numbers: for INFO and the metrics, which add up those of all threads.
+//! The counts of a thread's work, for INFO and the metrics, which add up those of all threads.
 
 /// Counters since the start, or since CONFIG RESETSTAT.
 #[derive(Debug, Clone, Copy, Default)]

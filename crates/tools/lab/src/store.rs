@@ -254,7 +254,7 @@ impl<F> Store<F> {
     }
 }
 
-/// What a kind of history draws.
+/// The random draws of a kind of history.
 trait Draw: Sized {
     fn steps(self, random: &mut Random) -> u64;
     fn value_len(self, random: &mut Random) -> u32;

@@ -1,4 +1,4 @@
-//! What the threads of a server are to each other: each has a shard of the keys, and no other thread touches them.
+//! The threads of a server and their messages to each other: each thread has a shard of the keys, and no other thread touches them.
 //!
 //! A request is executed where its keys are. [`route`] finds that from the command's partitions ([`command_partitions`]).
 //! A request for keys of one other thread travels there in a [`packet`], which comes back with the replies; [`peers`]

@@ -11,7 +11,7 @@ use crate::Error;
 /// The key space whose name is the note. It also has the server's own records.
 pub(crate) const SPACE: &str = "server:1";
 
-/// What the names of all versions of the note begin with.
+/// The beginning of the names of all versions of the note.
 const PREFIX: &str = "server:";
 
 /// Whether a key space holds values of a server's clients, by its name: `db` and a number.

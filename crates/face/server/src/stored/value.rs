@@ -79,7 +79,7 @@ fn type_of(stored: &[u8]) -> Result<Type, Unreadable> {
     }
 }
 
-/// What is wrong with a tag that is not a string's.
+/// The error of a tag that is not a string's.
 #[cold]
 fn unreadable(tag: u8) -> Unreadable {
     let version = (tag & VERSION_MASK) >> VERSION_SHIFT;
