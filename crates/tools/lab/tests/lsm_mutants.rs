@@ -18,7 +18,7 @@ const MINUTES: u64 = 15;
 
 /// Lines whose requests histories here do not judge, and why.
 const BESIDE: [&str; 10] = [
-    // Commit points tell damage from torn ends, which `crates/engines/lsm/tests/commit_points.rs` judges.
+    // Commit points tell damage from torn ends, which `crates/engines/lsm/tests/suite/commit_points.rs` judges.
     "self.words().flush(GIDX",
     "fence([memtable.zones.flush_gidx()])",
     "fence([self.flush_commit_id()])",
@@ -36,7 +36,7 @@ const BESIDE: [&str; 10] = [
     "fresh.pool().fence([zeroed])",
 ];
 
-/// What `crates/engines/lsm/tests/crashes.rs` judges, as its histories are of that alone.
+/// What `crates/engines/lsm/tests/suite/crashes.rs` judges, as its histories are of that alone.
 const APART: [&str; 2] = ["crates/engines/lsm/src/levels/", "crates/engines/lsm/src/sst/"];
 
 /// Whether a place, `file:line`, is in the engine, and nothing beside this judges it.

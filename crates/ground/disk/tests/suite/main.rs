@@ -1,0 +1,4 @@
+//! The promises of files, and of their model.
+
+mod files;
+mod model;

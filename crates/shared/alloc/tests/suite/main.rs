@@ -1,0 +1,4 @@
+//! The promises of segments, and of object pools.
+
+mod halloc;
+mod segments;
