@@ -8,11 +8,10 @@
 //!
 //! # Costs
 //!
-//! Of a batch in one zone: its lines, one fence. With [`CommitPoints::Ordered`], two lines and two fences more. With
+//! Of a batch in one zone: its lines, one fence. With [`crate::CommitPoints::Ordered`], two lines and two fences more. With
 //! [`Durability::Deferred`] nothing but the stores; [`Store::sync`] writes the lines back and fences them, for all
 //! batches since the last one at once.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,17 +25,16 @@ use crate::crowd::Crowd;
 use crate::encoded::Encoded;
 use crate::failure::{from_levels, is_full, lacks_room};
 use crate::fragment::{HEADER, Header};
-use crate::layout::COMMIT_ID;
+use crate::group_commit::begins_zone;
 use crate::limits::BATCH_BYTES_MAX;
 use crate::log_room::Waited;
 use crate::memtable::Memtable;
-use crate::options::CommitPoints;
 use crate::range_deletes::DELETES_MAX;
 use crate::refusals::{Entrance, Purpose};
 use crate::store::Store;
-use crate::unsynced::{End, Entry, Few, Unsynced};
+use crate::unsynced::{End, Entry, Few};
 use crate::wal::Wal;
-use crate::zones::{Granted, LINES};
+use crate::zones::Granted;
 
 /// Fills a batch in its turn, or refuses.
 pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
@@ -169,9 +167,8 @@ impl Store {
         for (fragment, memtable) in encoded.fragments().iter().zip(&memtables) {
             grants.push(memtable.zones.grant(fragment.padded()));
         }
-        let base = self.next_sequence.load(Ordering::Relaxed);
+        let base = self.commits.take_sequences(encoded.records());
         let last = base + u64::from(encoded.records()) - 1;
-        self.next_sequence.store(last + 1, Ordering::Relaxed);
         let ends = grants.iter().zip(&memtables).map(|(granted, memtable)| End {
             zones: Arc::clone(&memtable.zones),
             lines: granted.lines(),
@@ -196,7 +193,7 @@ impl Store {
                 .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end));
         }
         if planted!(CommitIdBeforeData) {
-            self.commit_id.store(COMMIT_ID, last);
+            self.commits.set_commit_id(last);
         }
         // One pin for all work in the indexes. Taking it is a fence, too: behind the stores, it would wait for them.
         let pinned = logged.is_none().then(RadixTree::pin);
@@ -224,8 +221,7 @@ impl Store {
     /// Whether an error refused a batch before it was granted anything, and everything in the store is as certain as
     /// before: another batch may succeed.
     pub(crate) fn is_refusal(&self, error: &Error) -> bool {
-        let are_pools_synced =
-            || [self.pool(), self.home.pool()].iter().all(|pool| pool.check_synced().is_ok());
+        let are_pools_synced = || self.memory.check_synced().is_ok();
         lacks_room(error)
             || matches!(error, Error::LogFile { .. })
             || error.is_of_pool_kernel() && are_pools_synced()
@@ -253,7 +249,7 @@ impl Store {
         for (granted, (memtable, fragment)) in grants.iter_mut().zip(parts()) {
             if durable && begins_zone(&granted.lines()) {
                 points.push(memtable.zones.flush_gidx());
-                points.push(self.flush_commit_id());
+                points.push(self.commits.flush_commit_id());
             }
             if let Some(end) = &mut granted.end {
                 let mark = line_of(&Header::END.encode(memtable.zones.seed));
@@ -322,78 +318,13 @@ impl Store {
 
     /// Stage 4 of the ring, alone and in order (algorithm 3).
     pub(crate) fn do_commit(&self, entry: Entry) {
-        let mut unsynced = self.unsynced.lock();
-        // Behind a batch that could not be committed, none is.
-        if self.health.failure().is_some() {
-            return;
-        }
-        if entry.durable {
-            if let Err(error) = self
-                .make_durable(&mut unsynced)
-                .and_then(|()| self.advance(&entry.ends, entry.last))
-            {
-                self.poison(&error.to_string());
-                return;
-            }
-        } else {
-            unsynced.batches += 1;
-            // Where there is a log, a sync concerns the log: memtables may go before.
-            if !self.is_logged() {
-                unsynced.ends.extend(entry.ends);
-            }
-        }
-        // Only one thread at a time is here: the sum need not be made in one step.
-        let user_bytes = self.user_bytes.load(Ordering::Relaxed) + entry.user_bytes;
-        self.user_bytes.store(user_bytes, Ordering::Relaxed);
-        self.visible.store(entry.last, Ordering::Release);
-    }
-
-    /// Moves the commit points behind batches that are durable.
-    fn advance(&self, ends: &[End], last: u64) -> Result<()> {
-        for end in ends {
-            end.zones.advance_gidx(end.lines.end);
-        }
-        if self.limits.commit_points == CommitPoints::Ordered {
-            let points: Vec<_> = ends.iter().map(|end| end.zones.flush_gidx()).collect();
-            self.pool().fence_all(&points)?;
-        }
-        self.commit_id.store(COMMIT_ID, last);
-        if self.limits.commit_points == CommitPoints::Ordered {
-            self.pool().fence([self.flush_commit_id()])?;
-        }
-        Ok(())
-    }
-
-    /// Makes every batch durable that was committed and is not, but for those that a log has. One fence; one more if
-    /// a zone was begun.
-    fn make_durable(&self, unsynced: &mut Unsynced) -> Result<()> {
-        unsynced.batches = 0;
-        if unsynced.ends.is_empty() {
-            return Ok(());
-        }
-        let (mut flushed, mut begun) = (Vec::new(), Vec::new());
-        for run in runs(&unsynced.ends) {
-            run.zones.flush(run.lines.clone(), &mut flushed);
-            if begins_zone(&run.lines) {
-                begun.push(run.zones);
-            }
-        }
-        self.pool().fence_all(&flushed)?;
-        let (ends, visible) = (std::mem::take(&mut unsynced.ends), self.visible());
-        self.advance(&ends, visible)?;
-        if !begun.is_empty() {
-            let mut points: Vec<_> = begun.iter().map(|zones| zones.flush_gidx()).collect();
-            points.push(self.flush_commit_id());
-            self.pool().fence_all(&points)?;
-        }
-        self.levels.values().note_durable(visible);
-        Ok(())
+        self.commits.hold().commit(entry, self.levels.values());
     }
 
     /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that all of its batches.
     pub(crate) fn finish_gidx(&self, memtable: &Memtable) -> Result<()> {
-        let mut unsynced = self.unsynced.lock();
-        let finished = self.make_durable(&mut unsynced).and_then(|()| {
+        let mut holder = self.commits.hold();
+        let finished = holder.make_durable(self.levels.values()).and_then(|()| {
             let fenced = self.pool().fence([memtable.zones.flush_gidx()]);
             fenced.map(drop).map_err(Error::from)
         });
@@ -402,12 +333,13 @@ impl Store {
 
     /// Makes every batch durable that is visible now.
     pub(crate) fn sync(&self) -> Result<()> {
-        let mut unsynced = self.unsynced.lock();
+        let mut holder = self.commits.hold();
         self.check_healthy()?;
         if let Some(wal) = &self.wal {
             self.sync_log(wal)?;
         }
-        self.make_durable(&mut unsynced).inspect_err(|error| self.poison(&error.to_string()))
+        let synced = holder.make_durable(self.levels.values());
+        synced.inspect_err(|error| self.poison(&error.to_string()))
     }
 
     /// Makes everything durable that was appended to the log.
@@ -418,34 +350,19 @@ impl Store {
         Ok(())
     }
 
-    /// Batches that are visible and not durable.
-    pub(crate) fn unsynced_batches(&self) -> u64 {
-        self.unsynced.lock().batches
-    }
-
-    /// Starts the write-back of `commit_id`.
-    fn flush_commit_id(&self) -> Flushed {
-        self.commit_id.flush(COMMIT_ID..COMMIT_ID + 8)
-    }
-
     /// Makes the commit points durable, and everything before them: before a change after which recovery relies on
     /// them.
     pub(crate) fn persist_commit_points(&self) -> Result<()> {
-        let mut unsynced = self.unsynced.lock();
-        self.make_durable(&mut unsynced).inspect_err(|error| self.poison_by(error))?;
-        let mut flushed = vec![self.flush_commit_id()];
+        let mut holder = self.commits.hold();
+        let durable = holder.make_durable(self.levels.values());
+        durable.inspect_err(|error| self.poison_by(error))?;
+        let mut flushed = vec![self.commits.flush_commit_id()];
         for tree in &self.trees {
             flushed.extend(tree.view().memtables().map(|memtable| memtable.zones.flush_gidx()));
         }
         let fenced = self.pool().fence_all(&flushed).map_err(Error::from);
         fenced.map(drop).inspect_err(|error| self.poison_by(error))
     }
-}
-
-/// Whether the first line of a zone is among these lines of a memtable. Then the commit points become durable, too,
-/// so that damage in the zones before is told from a batch that was not finished.
-fn begins_zone(lines: &Range<u32>) -> bool {
-    lines.start.next_multiple_of(LINES as u32) < lines.end
 }
 
 /// Stores a fragment, past the cache if it is to be durable now.
@@ -463,18 +380,4 @@ fn line_of(header: &[u8; HEADER]) -> [u8; LINE as usize] {
     let mut line = [0; LINE as usize];
     line[..HEADER].copy_from_slice(header);
     line
-}
-
-/// Ends with neighbours of one memtable made one.
-fn runs(ends: &[End]) -> impl Iterator<Item = End> {
-    let mut sorted: Vec<_> = ends.iter().collect();
-    sorted.sort_by_key(|end| (end.zones.id, end.lines.start));
-    let mut runs: Vec<End> = Vec::new();
-    for end in sorted {
-        match runs.last_mut() {
-            Some(run) if run.zones.id == end.zones.id => run.lines.end = end.lines.end,
-            _ => runs.push(End { zones: Arc::clone(&end.zones), lines: end.lines.clone() }),
-        }
-    }
-    runs.into_iter()
 }

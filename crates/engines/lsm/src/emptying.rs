@@ -57,7 +57,7 @@ impl Store {
             self.roll_all()?;
         }
         let handed_on = {
-            let _flushing = self.flushing.lock();
+            let _flushing = self.turns.flush();
             self.hand_on(Some(durable))
         };
         let mut is_done = true;
@@ -104,7 +104,7 @@ impl Store {
         durable: u64,
         f: impl FnOnce(Hidden<'_>) -> R,
     ) -> R {
-        let kept = self.snapshots.kept(&self.visible);
+        let kept = self.snapshots.kept(self.commits.visible_word());
         let view = Arc::clone(&self.trees[tree].view());
         f(&|key, sequence| {
             self.removed_in_memory(&view, key, At::Sequence(durable))

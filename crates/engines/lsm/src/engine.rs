@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use halite_contract::{
     Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
@@ -17,7 +16,7 @@ use crate::discard;
 use crate::encoded::Encoded;
 use crate::failure::from_levels;
 use crate::large_values::Large;
-use crate::layout::{self, COMMIT_ID};
+use crate::layout;
 use crate::long_scan::LongScan;
 use crate::maintenance::Maintenance;
 use crate::open;
@@ -364,7 +363,7 @@ impl Drop for Lsm {
         self.store.spare(u64::MAX);
         let closed = self.store.sync().and_then(|()| self.store.persist_commit_points());
         if closed.is_ok() && self.store.check_healthy().is_ok() {
-            let home = &self.store.home;
+            let home = self.store.memory.home();
             let closed = self.store.levels.close().map_err(from_levels);
             let noted = closed.and_then(|()| match &self.store.wal {
                 Some(wal) => {
@@ -376,7 +375,7 @@ impl Drop for Lsm {
             let synced = noted.and_then(|()| Ok(home.pool().sync_file()?));
             // A failure here is no failure of the store: it opens as after a crash.
             let in_pool = self.store.wal.is_none();
-            let committed = in_pool.then(|| self.store.commit_id.load(COMMIT_ID));
+            let committed = in_pool.then(|| self.store.commits.commit_id());
             let _ = synced.and_then(|()| layout::set_closed(home, committed));
         }
     }
@@ -542,14 +541,14 @@ impl Engine for Lsm {
     }
 
     fn stats(&self) -> Stats {
-        let pool = self.store.home.pool();
+        let pool = self.store.memory.home().pool();
         let mut stats = Stats {
             domain: pool.domain(),
             pool_bytes: pool.len(),
             pool_bytes_max: pool.len_max(),
             traffic: pool.traffic(),
-            user_bytes_written: self.store.user_bytes.load(Ordering::Relaxed),
-            unsynced_writes: self.store.unsynced_batches(),
+            user_bytes_written: self.store.commits.user_bytes(),
+            unsynced_writes: self.store.commits.unsynced_batches(),
             recovery: self.store.recovery.clone(),
             free_bytes: self.store.free(),
             descriptors_max: self.store.levels.descriptors_max() + POOL_DESCRIPTORS,
@@ -574,7 +573,8 @@ impl Engine for Lsm {
     }
 
     fn partition_stats(&self, partition: usize) -> Stats {
-        let mut stats = Stats { domain: self.store.home.pool().domain(), ..Stats::default() };
+        let mut stats =
+            Stats { domain: self.store.memory.home().pool().domain(), ..Stats::default() };
         self.add_stats(partition, &mut stats);
         stats
     }

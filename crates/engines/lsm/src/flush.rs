@@ -43,10 +43,10 @@ impl Store {
 
     /// Brings memory to the levels, as far as that is due. Returns whether any was brought.
     pub(crate) fn flush_all(&self) -> Result<bool> {
-        let _emptying = self.emptying.lock();
+        let _emptying = self.turns.empty();
         let empty = || self.refusals.empty(|| self.empty());
         let hand_on = || {
-            let _flushing = self.flushing.lock();
+            let _flushing = self.turns.flush();
             self.hand_on(None)
         };
         let mut flushed = if self.refusals.is_emptying_due() { empty() } else { hand_on() };
@@ -69,7 +69,7 @@ impl Store {
 
     /// Brings memory to the levels, as far as that is due. If a sequence is given up to which removals are durable,
     /// removed versions are left out, and no more room is needed than there is for that. Called by the thread that
-    /// holds `flushing`.
+    /// has the turn to flush.
     pub(crate) fn hand_on(&self, durable: Option<u64>) -> Result<bool> {
         let mut flushed = false;
         if self.is_logged() {
@@ -108,7 +108,7 @@ impl Store {
 
     /// Replaces a tree's global index by an empty one, and returns it frozen.
     fn freeze(&self, tree: usize) -> Arc<GlobalIndex> {
-        let _changing = self.merging.lock();
+        let _changing = self.turns.merge();
         let mut frozen = None;
         self.trees[tree].change(|view| {
             let global = std::mem::replace(&mut view.global, Arc::new(GlobalIndex::new()));
@@ -165,7 +165,7 @@ impl Store {
         }
         merged.iter().for_each(|zones| zones.release());
         self.rows.iter().for_each(Rows::grow);
-        layout::raise(&self.home, layout::FLUSHES, flushes)
+        layout::raise(self.memory.home(), layout::FLUSHES, flushes)
     }
 
     /// Brings a layer to the levels, and paces writers by that.
@@ -218,10 +218,10 @@ impl Store {
         oldest.zones.release();
         // Writers have its room before the log is shorter.
         drop(oldest);
-        layout::raise(&self.home, layout::FLUSHES, flushes)?;
+        layout::raise(self.memory.home(), layout::FLUSHES, flushes)?;
         if let Some(wal) = &self.wal {
             let first = self.first_log_needed(wal);
-            layout::raise(&self.home, layout::LOG_FIRST, first)?;
+            layout::raise(self.memory.home(), layout::LOG_FIRST, first)?;
             let files = wal.release(first).map_err(from_levels)?;
             self.levels.take_ballast();
             self.refill_log();
@@ -263,7 +263,7 @@ impl Store {
             return Ok(false);
         }
         let tree = &self.trees[tree];
-        let _changing = self.merging.lock();
+        let _changing = self.turns.merge();
         let view = tree.view();
         let Some(oldest) = view.immutables.last() else { return Ok(false) };
         if !self.is_settled(oldest) {
@@ -272,7 +272,7 @@ impl Store {
         // Checked behind `is_settled`, for which batches that were refused since a failure are committed, too.
         self.check_healthy()?;
         self.finish_gidx(oldest)?;
-        let kept = self.snapshots.kept(&self.visible);
+        let kept = self.snapshots.kept(self.commits.visible_word());
         self.health.place("lsm-merge");
         view.global.merge(oldest, &kept);
         tree.change(|view| {
@@ -283,7 +283,7 @@ impl Store {
 
     /// Whether full memtables go to level 0, as there is a log, and there is no global index.
     pub(crate) fn is_logged(&self) -> bool {
-        self.wal.is_some() || self.is_replaying.load(Ordering::Relaxed)
+        self.commits.is_logged()
     }
 
     /// Whether threads make room for a writer.
@@ -304,7 +304,7 @@ impl Store {
         if self.flush_all()? {
             return Ok(true);
         }
-        let _flushing = self.flushing.lock();
+        let _flushing = self.turns.flush();
         self.levels.compact().map_err(from_levels)
     }
 }

@@ -56,7 +56,7 @@ impl Store {
             if value.len() as u64 >= self.limits.large_value_bytes {
                 self.check_healthy()?;
                 // A sync of the pool that failed is the last.
-                layout::raise(&self.home, layout::ROOT, layout::WITH_VALUES)
+                layout::raise(self.memory.home(), layout::ROOT, layout::WITH_VALUES)
                     .inspect_err(|error| self.poison_by(error))?;
                 let written = self.levels.write_value(value, self.visible()).map_err(no_room);
                 // Nothing is handed on any more: without an error, others would go on until the pool is full.
@@ -133,7 +133,8 @@ impl Store {
     /// Removes the files whose versions are hidden for good.
     pub(crate) fn let_values_go(&self) {
         let values = self.levels.values();
-        if !values.has_hidden() || !values.let_go(&self.snapshots.kept(&self.visible)) {
+        if !values.has_hidden() || !values.let_go(&self.snapshots.kept(self.commits.visible_word()))
+        {
             return;
         }
         if self.has_threads() {
@@ -179,7 +180,7 @@ impl Store {
         flushed: &[u64],
     ) -> Result<()> {
         let mut shown = Shown::default();
-        Found::read(disk, store_id, layout::known_of_log(&self.home), |batch| {
+        Found::read(disk, store_id, layout::known_of_log(self.memory.home()), |batch| {
             shown.pass(batch, flushed, |value| self.levels.pass_number(value.number));
             Ok(())
         })?;

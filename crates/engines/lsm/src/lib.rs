@@ -3,7 +3,7 @@
 //! After Yan et al., "Revisiting the Design of LSM-tree Based OLTP Storage Engine with Persistent Memory". A write
 //! walks [`Lsm`] (`engine`) → a batch is encoded (`encoded`) → the reorder ring gives it its turn (`ring`, `commit`)
 //! → its fragments lie in zones of the pool (`fragment`, `zones`) → the index of a memtable points to the records
-//! (`memtable`, `record`). Full memtables are merged into the global index (`global_index`), and that into the levels
+//! (`memtable`, `record`), and `group_commit` makes it visible, in order. Full memtables are merged into the global index (`global_index`), and that into the levels
 //! on the SSD (`flush`, by the threads of `maintenance`), so that writers have `room`. A read asks them in that
 //! order, the newest first (`read`, `scan`); records that it finds in the levels are cached in free zones (`rows`,
 //! `zone_cache`). Opening is `recovery`.
@@ -24,6 +24,7 @@ mod flush;
 mod flushed;
 mod fragment;
 mod global_index;
+mod group_commit;
 mod large_values;
 mod layer;
 mod layout;
@@ -33,6 +34,7 @@ mod log_room;
 mod long_scan;
 mod long_scans;
 mod maintenance;
+mod memory;
 mod memtable;
 mod open;
 mod options;
@@ -61,6 +63,7 @@ pub mod sst;
 mod store;
 mod sync;
 mod tree;
+mod turns;
 mod unsynced;
 mod value_file;
 mod values;

@@ -98,7 +98,7 @@ impl Store {
     fn shorten_log(&self) -> Result<bool> {
         let Some(wal) = &self.wal else { return Ok(false) };
         wal.set_to_be_shorter(false);
-        let _flushing = self.flushing.lock();
+        let _flushing = self.turns.flush();
         match self.roll_all() {
             // The memtables that are full already may suffice.
             Err(error) if lacks_space(&error) || is_full(&error) => {}

@@ -28,7 +28,7 @@ impl Store {
         }
         self.take_from_rows(ZONE);
         // The reserve for removals is not for later puts.
-        if !self.segments.keep_free(1 + self.limits.removals / ZONE)? {
+        if !self.memory.segments().keep_free(1 + self.limits.removals / ZONE)? {
             return Ok(());
         }
         match self.trees[tree].view().active.zones.prepare_next() {
@@ -68,7 +68,9 @@ impl Store {
             Purpose::Removal => 0,
         };
         let zones = missing + on_device / ZONE;
-        Ok(missing == 0 || self.segments.keep_free(zones)? || self.take_from_rows(zones * ZONE))
+        Ok(missing == 0
+            || self.memory.segments().keep_free(zones)?
+            || self.take_from_rows(zones * ZONE))
     }
 
     /// Bytes of the pool that a batch leaves to batches for purposes behind its own.
@@ -93,20 +95,18 @@ impl Store {
     /// Bytes of the pool that are free, or hold only records read from the levels ([`Store::take_from_rows`]).
     pub(crate) fn free(&self) -> u64 {
         let rows = self.rows.as_ref().map_or(0, Rows::pool_bytes);
-        self.segments.available() * ZONE + rows
+        self.memory.segments().available() * ZONE + rows
     }
 
     /// Bytes of DRAM of memtables whose records are in the log, and of the records on their way there.
     pub(crate) fn volatile_bytes(&self) -> u64 {
-        let is_beside = !Arc::ptr_eq(&self.segments, &self.home);
-        let memtables = if is_beside { self.pool().len() } else { 0 };
-        memtables + self.wal.as_ref().map_or(0, Wal::buffer_bytes)
+        self.memory.volatile_bytes() + self.wal.as_ref().map_or(0, Wal::buffer_bytes)
     }
 
     /// Drops records read from the levels until so many bytes are free without growth. Returns whether they are, and
     /// any record was dropped.
     fn take_from_rows(&self, wanted: u64) -> bool {
-        let has_enough = || self.segments.free() * ZONE >= wanted;
+        let has_enough = || self.memory.segments().free() * ZONE >= wanted;
         let give_back = || self.rows.as_ref().is_some_and(Rows::give_back);
         let mut taken = false;
         while !has_enough() && give_back() {

@@ -30,7 +30,7 @@ pub(crate) struct ReadAt {
 impl ReadAt {
     /// The state that is visible now.
     pub(crate) fn now(store: &Arc<Store>) -> Arc<Self> {
-        let sequence = store.snapshots.register(&store.visible);
+        let sequence = store.snapshots.register(store.commits.visible_word());
         Arc::new(Self { store: Arc::clone(store), sequence })
     }
 }

@@ -1,19 +1,20 @@
 //! An open store: the trees, the ring that writes to them, and the state that they share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
-use halite_alloc::{Device, ObjectPool, Segments};
 use halite_contract::{Health, Recovery, Result};
-use halite_pmem::{Pool, Words};
+use halite_pmem::Pool;
 use halite_sim::locks::Mutex;
 use halite_sim::planted;
 
 use crate::batching::Batching;
 use crate::crowd::Crowd;
+use crate::group_commit::GroupCommit;
 use crate::levels::Levels;
 use crate::limits::Limits;
 use crate::long_scans::LongScans;
+use crate::memory::Memory;
 use crate::memtable::Memtable;
 use crate::pace::Pace;
 use crate::refusals::Refusals;
@@ -22,37 +23,24 @@ use crate::rows::Rows;
 use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::tree::Tree;
-use crate::unsynced::{Entry, Unsynced};
+use crate::turns::Turns;
+use crate::unsynced::Entry;
 use crate::wal::Wal;
-use crate::zones::{Identity, Zones};
+use crate::zones::Zones;
 
 /// An open store.
 pub(crate) struct Store {
-    /// The pool that memtables lie in.
-    pub(crate) segments: Arc<Segments>,
-    /// The pool that says what the store is: the same, or, where there is a log, one that persists.
-    pub(crate) home: Arc<Segments>,
-    pub(crate) objects: Arc<ObjectPool>,
-    pub(crate) device: Device,
+    pub(crate) memory: Memory,
     pub(crate) trees: Vec<Tree>,
     pub(crate) ring: Ring<Entry>,
     /// The threads that may be in the ring, where a commit waits for nothing slower than memory.
     pub(crate) crowd: Option<Crowd>,
     pub(crate) batching: Option<Batching>,
-    pub(crate) unsynced: Mutex<Unsynced>,
-    /// The sequence up to which everything is committed.
-    pub(crate) visible: Arc<AtomicU64>,
-    /// In turns: the next sequence.
-    pub(crate) next_sequence: AtomicU64,
-    /// The next memtable's id.
-    pub(crate) next_id: AtomicU64,
+    pub(crate) commits: GroupCommit,
     pub(crate) snapshots: Arc<Snapshots>,
-    /// `commit_id`, in the pool.
-    pub(crate) commit_id: Words,
     pub(crate) limits: Limits,
     /// Whether the store may be written to; the levels share it.
     pub(crate) health: Arc<Health>,
-    pub(crate) user_bytes: AtomicU64,
     pub(crate) levels: Levels,
     /// The records that were read from the levels, where there is persistent memory for them.
     pub(crate) rows: Option<Rows>,
@@ -63,12 +51,7 @@ pub(crate) struct Store {
     /// Whether the store has threads for work that is not urgent.
     pub(crate) on_threads: bool,
     pub(crate) signals: Signals,
-    /// Held while memtables are merged, or the global index that they are merged into is frozen.
-    pub(crate) merging: Mutex<()>,
-    /// Held by the thread that drops removed versions. Where the store has no threads, any writer may be.
-    pub(crate) emptying: Mutex<()>,
-    /// Held by the one that brings memory to the levels.
-    pub(crate) flushing: Mutex<()>,
+    pub(crate) turns: Turns,
     pub(crate) pace: Pace,
     /// The batches that were refused for lack of room.
     pub(crate) refusals: Refusals,
@@ -81,7 +64,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn pool(&self) -> &Pool {
-        self.segments.pool()
+        self.memory.pool()
     }
 
     /// Lets no batch be written from now on.
@@ -97,22 +80,18 @@ impl Store {
         if planted!(RollFailureForgiven) {
             return Ok(());
         }
-        self.pool().check_synced()?;
-        Ok(self.home.pool().check_synced()?)
+        self.memory.check_synced()
     }
 
     /// The sequence up to which everything is visible.
     pub(crate) fn visible(&self) -> u64 {
-        self.visible.load(Ordering::Acquire)
+        self.commits.visible()
     }
 
     /// A new memtable for a tree, behind the active one, durable.
     pub(crate) fn new_memtable(&self, tree: usize) -> Result<Arc<Memtable>> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let identity = Identity { id, tree };
-        let before = Some(self.trees[tree].view().active.zones.id);
-        let salt = self.segments.salt();
-        let zones = Zones::create(&self.objects, &self.device, salt, &identity, before)?;
+        let before = self.trees[tree].view().active.zones.id;
+        let zones = self.memory.create_zones(tree, Some(before))?;
         let first_log = self.wal.as_ref().map_or(0, Wal::number);
         Ok(Arc::new(Memtable::new(Arc::new(zones), first_log)))
     }

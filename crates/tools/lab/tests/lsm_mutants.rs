@@ -22,7 +22,7 @@ const BESIDE: [&str; 10] = [
     "self.words().flush(GIDX",
     "fence([memtable.zones.flush_gidx()])",
     "fence([self.flush_commit_id()])",
-    "self.pool().fence_all(&points)?;",
+    "fence_all(&points)?;",
     "pool.fence_all(&flushed)?;",
     // The same judges it with a history that ours seldom are: batches that are not synced until one begins a memtable.
     "let fenced = self.pool().fence_all(&flushed)",
