@@ -1,9 +1,10 @@
-//! How long scans take: `cargo run --release -p halite-lsm --example scans -- [folder] [records] [memtable MiB] [value]`.
+//! How long scans take: `cargo run --release -p halite-lsm --example scans -- [folder] [records] [memtable MiB] [value]
+//! [trees]`.
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op};
+use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op, Partitioning};
 use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
@@ -19,6 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let records: u64 = args.next().map_or(Ok(1_000_000), |records| records.parse())?;
     let memtable: u64 = args.next().map_or(Ok(256), |memtable| memtable.parse())?;
     let value: usize = args.next().map_or(Ok(32), |value| value.parse())?;
+    let trees: usize = args.next().map_or(Ok(1), |trees| trees.parse())?;
     let mix = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     for order in ["sequential", "random"] {
         let folder = tempfile::tempdir_in(&folder)?;
@@ -28,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let pool = folder.path().join("pool");
         let engine = Lsm::open(&EngineOptions {
             pool_options,
+            partitioning: Some(Partitioning::Hash(trees)),
             own: lsm.into(),
             ..EngineOptions::new(pool)
         })?;
