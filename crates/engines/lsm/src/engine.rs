@@ -98,7 +98,7 @@ impl Lsm {
         repair::repair(options, true)
     }
 
-    /// Reports what [`Lsm::repair`] would do, and changes nothing.
+    /// Reports the changes that [`Lsm::repair`] would make, and makes none.
     ///
     /// # Errors
     /// As [`Lsm::repair`].

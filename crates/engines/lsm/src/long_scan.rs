@@ -2,7 +2,7 @@
 //!
 //! A [`TreeScan`] keeps the memtables that it reads. A thread that makes room has all scans let go of theirs
 //! (`long_scans`): a scan that is not being asked for a pair does at once, another before its next key. A scan that let
-//! go begins anew behind the key that it returned last. It finds what it would have found: the state that it reads is
+//! go begins anew behind the key that it returned last. It finds the same pairs: the state that it reads is
 //! registered ([`ReadAt`]), so all versions of that are kept, wherever they move.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -163,7 +163,7 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// What is done between pairs of scans.
+    /// A step of a writer between two pairs of the scan.
     #[derive(Clone, Debug)]
     enum Step {
         Put(u8),

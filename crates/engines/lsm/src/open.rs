@@ -513,7 +513,7 @@ fn link(options: &EngineOptions) -> Result<()> {
 /// DRAM that memtables may take, where there is a log: 32 of them as they are by default, and a value of any length.
 const VOLATILE_BYTES_MAX: u64 = 2 << 30;
 
-/// A pool in memory for memtables whose records are in the log.
+/// Creates a pool in memory for memtables whose records are in the log.
 fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
     let mut pool_options = PoolOptions::default();
     pool_options.in_memory = true;

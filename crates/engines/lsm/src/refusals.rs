@@ -51,7 +51,7 @@ pub(crate) struct Refusals {
     origin: Instant,
     puts: Gate,
     bookkeeping: Gate,
-    /// For large values, whose room is elsewhere: on the levels' disk, whatever memory and the log have.
+    /// For large values, whose room is on the levels' disk: independent of the room in memory and in the log.
     values: Gate,
     /// Until when removals make room for the large value that was refused last, in nanoseconds from the origin.
     values_wanted_until: AtomicU64,

@@ -51,7 +51,7 @@ impl Model {
         assert!(self.committed.load(Ordering::Relaxed) > number as u64);
     }
 
-    /// A thread that is granted nothing, and sees in its turn, alone, what was committed.
+    /// Runs a thread that is granted nothing, and sees in its turn, alone, every committed batch.
     fn pass(&self) {
         let turn = self.ring.enter(|_, number| self.commit(number));
         turn.wait_alone();

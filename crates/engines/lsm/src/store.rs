@@ -30,7 +30,7 @@ use crate::zones::{Identity, Zones};
 pub(crate) struct Store {
     /// The pool that memtables lie in.
     pub(crate) segments: Arc<Segments>,
-    /// The pool that says what the store is: the same, or, where there is a log, one that persists.
+    /// The pool with the store's roots: the same as `segments`, or, where there is a log, one that persists.
     pub(crate) home: Arc<Segments>,
     pub(crate) objects: Arc<ObjectPool>,
     pub(crate) device: Device,
@@ -89,8 +89,8 @@ impl Store {
         self.health.poison(why.to_owned());
     }
 
-    /// Refuses what is to be begun if the store may not be written to any more: also after the kernel failed to sync a
-    /// pool, whichever work that was for. A batch that is stored from then on could be found by the next opening though
+    /// Refuses new work once the store may not be written to: also after the kernel failed to sync the pool for any
+    /// other thread. The next opening could find a batch that is stored from then on, though
     /// it was refused.
     pub(crate) fn check_healthy(&self) -> Result<()> {
         self.health.check()?;

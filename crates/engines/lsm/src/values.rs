@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! written    the batch that refers to it is on its way
-//! in memory  a memtable or a global index has the version, or, what comes to the same, the log
+//! in memory  a memtable, a global index or the log has the version
 //! on its way a flush has taken the version up, and may have written it to a table
 //! in levels  a table has it; the manifest has the list of each table's files
 //! ```

@@ -197,7 +197,7 @@ impl Levels {
     /// Lets a file beside the tables have space by `reserve`, if all of the ballast is there.
     ///
     /// # Errors
-    /// [`halite_disk::Error::NoSpace`]; what `reserve` says.
+    /// [`halite_disk::Error::NoSpace`]; the errors of `reserve`.
     pub(crate) fn reserve_beside_ballast(
         &self,
         reserve: impl FnOnce() -> halite_disk::Result<()>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The file that says which manifest is the store's.
 pub(crate) const CURRENT: &str = "CURRENT";
 
-/// What a file is called until it is whole.
+/// The ending of the name of an unfinished file.
 pub(crate) const UNFINISHED: &str = ".tmp";
 
 /// The ending of the name of a file that is set aside.

@@ -5,7 +5,7 @@
 
 use crate::sst::{DELETE, Entry, RangeDelete, RangeDeletes, SEQUENCE_MAX};
 
-/// Decides, entry by entry in their order, what a compaction keeps.
+/// Decides, entry by entry in their order, whether a compaction keeps it.
 pub(crate) struct Retention<'a, F> {
     /// Sequence numbers of snapshots, ascending.
     snapshots: &'a [u64],
