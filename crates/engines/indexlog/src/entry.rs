@@ -9,7 +9,7 @@ use crate::{ALIGN, BLOCK};
 ///      stale    overflow  block    offset / 16    footprint / 16
 /// ```
 ///
-/// The footprint is the record with the padding behind it: what its death frees. The stale count
+/// The footprint is the record with the padding behind it: the bytes that its death frees. The stale count
 /// saturates; see [`Entry::STALE_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry(u64);

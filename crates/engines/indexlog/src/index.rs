@@ -135,7 +135,7 @@ impl Index {
         self.insert_with(key, |_| entry, keys)
     }
 
-    /// Sets the entry of a key to what `entry` makes of the old one, which is returned.
+    /// Sets the entry of a key to the result of `entry` on the old one, which is returned.
     pub(crate) fn insert_with(
         &mut self,
         key: &[u8],

@@ -18,7 +18,7 @@ mod dropped;
 
 use dropped::DroppedTombstones;
 
-/// Bytes of its key that the entry of a tombstone keeps: few, whatever index the keys have.
+/// Bytes of its key that the entry of a tombstone keeps: few, with every kind of index.
 pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;
 
 /// The tombstones of all key spaces.
