@@ -17,7 +17,7 @@ pub(crate) struct Place {
     /// The database's folder
     pub(crate) path: PathBuf,
 
-    /// The key space; `db0` is what the server serves as database 0
+    /// The key space; the server serves `db0` as database 0
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SPACE)]
     pub(crate) space: String,
 }

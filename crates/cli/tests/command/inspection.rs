@@ -137,7 +137,7 @@ fn a_database_is_served_only_as_it_was_made() {
             "data: a store of the engine `lsm` keeps its 3 partitions, spread by hash; open it without",
         );
     }
-    // Other commands take what there is.
+    // Other commands open the engine that they find.
     home.ok(&["put", "data", "key", "value"]);
     assert_eq!(home.json(&["stat", "data", "--json"])["engine"], "lsm");
     home.ok(&["check", "data"]);

@@ -1,4 +1,4 @@
-//! Waiting until a process is in the middle of its work, and signals then, by what can be seen of it.
+//! Waits until a process is observably in the middle of its work, or handles signals.
 
 use std::fs;
 use std::process::Child;
@@ -23,7 +23,7 @@ pub(crate) enum Middle {
     ChildWorked(u64),
 }
 
-/// How long a process may take: it finds what never begins.
+/// How long a process may take: it finds work that never begins.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Middle {

@@ -71,7 +71,7 @@ impl Home {
         }
     }
 
-    /// Runs a command that must succeed, and returns what it prints.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn ok<S: AsRef<OsStr>>(&self, args: &[S]) -> Vec<u8> {
         self.run(args).ok()
     }
@@ -101,7 +101,8 @@ impl Ended {
     }
 }
 
-/// Sends the process a signal, once what handles it is in place: before, the signal would end it without a word. SIGTERM is the last that the process asks for. A process that has ended gets none.
+/// Sends the process a signal once its handler is in place: before, the signal would end it without a word. SIGTERM is
+/// the last that the process asks for. A process that has ended gets none.
 pub(crate) fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
     let is_caught = || {
