@@ -25,7 +25,7 @@ pub(crate) struct Worlds {
 }
 
 impl Worlds {
-    /// Any of `allowed`, whatever the events before.
+    /// Any of `allowed`, after any events.
     pub(crate) fn any_of(allowed: &[Arc<World>]) -> Self {
         Self {
             all: allowed.to_vec(),

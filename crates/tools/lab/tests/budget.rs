@@ -1,4 +1,4 @@
-//! The lab keeps its budget, whatever a store does: it looks at the clock between any two calls of a store, worlds do
+//! The lab keeps its budget with any store: it looks at the clock between any two calls of a store, worlds do
 //! not grow without end, and a store that does not return is a finding.
 
 use std::cell::RefCell;
@@ -145,7 +145,7 @@ fn an_interruption_ends_schedules_within_a_few_openings_of_the_store() {
 
 #[test]
 fn an_interruption_ends_the_damaging_of_media_within_a_few_calls_of_the_store() {
-    // In the history, and in strikes on what it left.
+    // During the history, and during strikes on the store that it left.
     for interrupted_at in [1, 2, 5, 20, 100, 1000] {
         let effort = Effort::default();
         let interrupt = Arc::clone(&effort.interrupt);
@@ -156,7 +156,7 @@ fn an_interruption_ends_the_damaging_of_media_within_a_few_calls_of_the_store() 
         });
         let mut media = Media::new(&subject).with_effort(effort);
         for seed in 0..100 {
-            // What the manager of segments does not notice is not judged here.
+            // Damage that the manager of segments does not notice is not judged here.
             let _ = media.strike(seed);
             if subject.calls.load(Ordering::Relaxed) >= interrupted_at {
                 break;

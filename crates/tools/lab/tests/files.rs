@@ -47,7 +47,7 @@ fn files_and_the_pool_beside_them_come_back_from_every_power_cut() {
                 tally.distinct.len(),
                 tally.nested
             );
-            // Whoever looks at nothing finds nothing.
+            // An exploration without crash points would find nothing.
             assert!(tally.crash_points > 12 * histories, "{}", tally.crash_points);
             assert!(tally.complete_points > 4 * histories, "{}", tally.complete_points);
             assert!(tally.nested > 4 * histories, "{}", tally.nested);

@@ -36,7 +36,7 @@ fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
 /// Images of a history, for the sake of more jobs.
 const IMAGES: u64 = 240;
 
-/// Explores the histories of some seeds in each job whose name ends so, and tells the story of what is found.
+/// Explores the histories of some seeds in each job whose name ends so, and prints the story of each finding.
 fn survive(kind: &str, fixed: u64, images: u64) -> Tally {
     let images = if is_deep() { images } else { images / 8 };
     let quick = Effort { history_images_max: images, ..Effort::default() };

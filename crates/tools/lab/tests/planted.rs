@@ -38,7 +38,7 @@ enum Histories {
     LsmLog(Kind),
 }
 
-/// Where a bug is, and what it must be found with.
+/// The place of a bug, and the means by which it must be found.
 struct Plan {
     /// The file of the crates' sources.
     place: &'static str,
@@ -230,7 +230,7 @@ impl Look {
         Self { histories: budget, recoveries_max: u64::MAX, images_max: 700 }
     }
 
-    /// For what is wrong without a bug: the campaigns and the other tests look at the same histories for longer.
+    /// For a violation without a bug: the campaigns and the other tests look at the same histories for longer.
     fn control(budget: u64) -> Self {
         Self { histories: budget, recoveries_max: 10_000, images_max: 300 }
     }

@@ -1,6 +1,6 @@
 //! The anomalies by name, and which isolation forbids each of them.
 //!
-//! | anomaly | what it is | snapshot isolation | serializable |
+//! | anomaly | pattern | snapshot isolation | serializable |
 //! |---|---|---|---|
 //! | G0 | a cycle of overwrites | forbids | forbids |
 //! | G1a | a read of an aborted append | forbids | forbids |
