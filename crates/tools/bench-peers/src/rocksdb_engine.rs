@@ -1,4 +1,4 @@
-//! RocksDB as an engine of Halite: what a server of strings needs of it.
+//! RocksDB as an engine of Halite: the part that a server of strings needs.
 //!
 //! A key space is a prefix of 4 bytes; the prefix of all ones holds the names of the others. A deferred
 //! write goes to the write-ahead log without a sync, and [`Engine::sync`] syncs the log once for all of
@@ -206,7 +206,7 @@ impl Engine for RocksDbEngine {
     }
 
     fn stats(&self) -> Stats {
-        // Its log is a file, whatever the file lies on.
+        // Its log is a file, on any medium.
         Stats { domain: Domain::PageCache, ..Stats::default() }
     }
 
@@ -220,7 +220,7 @@ impl Engine for RocksDbEngine {
 struct Pages {
     database: Arc<DB>,
     space: KeySpaceId,
-    /// What is not read yet.
+    /// The range that is not read yet.
     rest: Option<KeyRange>,
     direction: Direction,
     /// Pairs of the next page.

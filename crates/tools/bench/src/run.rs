@@ -36,7 +36,7 @@ impl RunOptions {
 
 /// The receiver of a run's progress.
 pub trait Watch {
-    /// `done` of `all` measurements are done; the next is described by `what`.
+    /// `done` of `all` measurements are done; `what` describes the next one.
     fn step(&self, done: u64, all: u64, what: &str);
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     Forgets,
 }
 
-/// What all servers of this process were asked for.
+/// The requests that all servers of this process got.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counted {
     pub(crate) gets: u64,

@@ -256,7 +256,7 @@ fn every_experiment_has_rows() {
         ("rstore.scaling", "throughput", 2),
         ("rstore.prefetch", "time", 40),
         ("rstore.ranges", "pairs", 10),
-        // Alone, it is beside nobody: four tails, six of collection, two of recovery, six of memory.
+        // Alone, without a peer: four tails, six of collection, two of recovery, six of memory.
         ("rstore.asked", "value", 18),
     ] {
         // A drop may be below zero.
