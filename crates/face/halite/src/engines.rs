@@ -1,4 +1,4 @@
-//! The engines, by name: the registry, and what a database does with the row of its engine.
+//! The engines, by name: the registry, and a database's use of the row of its engine.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -289,7 +289,7 @@ fn a_snapshot_that_lasts_is_named_and_costs_no_more_than_it_shows() {
 }
 
 /// A twentieth of the keys in a lasting snapshot is overwritten again and again: that goes on for ever, and the bytes
-/// moved are at most a few times those written, whatever other snapshots come and go.
+/// moved are at most a few times those written, while any other snapshots come and go.
 #[test]
 fn few_keys_are_overwritten_any_number_of_times_under_a_snapshot_that_lasts() {
     for others in [0, 3] {

@@ -72,7 +72,7 @@ impl<'a> Call<'a> {
         string(self.service.store.get(self.client.db, key)?)
     }
 
-    /// Whether a key has a value of whatever type.
+    /// Whether a key has a value of any type.
     pub(crate) fn contains(&mut self, key: &[u8]) -> Outcome<bool> {
         Ok(self.service.store.contains(self.client.db, key)?)
     }

@@ -218,7 +218,7 @@ fn what_a_serializable_transaction_read_is_validated_and_no_more() {
         tx.put(&own, "k", "1").unwrap();
         space.put("b", "2").unwrap();
         assert!(is_conflict(tx.commit(IMMEDIATE)));
-        // A transaction without writes has read one state, whatever changes followed.
+        // A transaction without writes has read one state; no later change invalidates it.
         let tx = db.begin(way).unwrap();
         assert_eq!(tx.iter(&space).unwrap().count(), 4);
         space.put("b", "3").unwrap();

@@ -1,8 +1,8 @@
-//! The stored form of what clients see: which key spaces of a Halite database hold what.
+//! The stored form of clients' data: the key spaces of a Halite database, and the content of each.
 //!
 //! ```text
 //! key space       key            value
-//! db<N>           a client's     a tag of one byte, and behind it what its type says (`value`)
+//! db<N>           a client's     a tag of one byte, and behind it the form of its type (`value`)
 //! db<N>:expires   a client's     when the key expires: milliseconds since 1970, 8 bytes, big-endian
 //! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`store::order`)
 //! ```

@@ -1,4 +1,4 @@
-//! The server ends soon, whatever its clients have requested, and its acknowledged writes are there.
+//! The server ends soon, after any requests of its clients, and its acknowledged writes are there.
 
 use crate::common;
 use std::time::{Duration, Instant};
