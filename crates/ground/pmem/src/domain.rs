@@ -1,4 +1,4 @@
-//! Persistence domains: what a fence guarantees.
+//! Persistence domains: the guarantees of a fence.
 
 use std::fmt;
 use std::fs::{self, File};
