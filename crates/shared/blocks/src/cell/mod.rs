@@ -25,7 +25,7 @@
 //! table. Opening reads and flushes every cell once; of [`Logged`] only the header, and the cell of the
 //! last entry.
 //!
-//! # What the paper reports
+//! # Results of the paper
 //!
 //! At 16 bytes [`Fam`] writes 2 times as fast as the others in sequence, and 1.6 times at random.
 //! [`Logged`] reads fastest in sequence, because it stores values unencoded; at random the latency of the
