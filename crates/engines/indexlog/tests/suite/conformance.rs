@@ -39,7 +39,7 @@ impl Factory for IndexLogs {
         Ok(Arc::new(IndexLog::open(&options)?))
     }
 
-    /// Leaves the pool's file as it is now: what a killed process leaves.
+    /// Leaves the pool's file as it is now, as a killed process does.
     fn crash(&self, engine: Arc<dyn Engine>) {
         POOL.with_borrow(|pool| {
             let image = pool.with_extension("image");

@@ -46,7 +46,7 @@ fn fill(engine: &IndexLog) -> KeySpaceId {
     space
 }
 
-/// Everything that the store returns must be what was put.
+/// Every value that the store returns must be the one that was put.
 fn check_answers(engine: &IndexLog, space: KeySpaceId, missing_at_most: u32) -> Result<()> {
     let mut missing = 0;
     for number in 0..KEYS {

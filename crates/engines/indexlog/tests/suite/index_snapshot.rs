@@ -503,7 +503,7 @@ impl Forgery {
         IndexLog::open(&self.test.options)
     }
 
-    /// The same with what `forge` makes of the snapshot; returns how many records were read.
+    /// Opens the store with a snapshot that `forge` has changed; returns how many records were read.
     fn forge(&self, forge: impl FnOnce(&mut Forged)) -> u64 {
         let mut forged = Forged::of(self.payload());
         forge(&mut forged);
@@ -592,7 +592,7 @@ fn a_snapshot_whose_entries_lead_to_one_record_is_not_used() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1) })]
 
-    /// Whatever a snapshot says: nothing panics, and nothing hangs.
+    /// No forged snapshot makes the opening panic or hang.
     #[test]
     fn any_forged_snapshot_is_survived(seed in any::<u64>()) {
         let forgery = Forgery::new(&[

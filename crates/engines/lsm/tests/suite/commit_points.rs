@@ -77,7 +77,7 @@ fn crashed(values: u8, durability: impl Fn(u8) -> Durability) -> (Medium, Vec<u8
     (medium, left)
 }
 
-/// Cuts the power of a store that was made. Returns what is left at the least.
+/// Cuts the power of a newly created store. Returns the bytes that are certainly left.
 fn cut(medium: &Medium, engine: Arc<dyn Engine>) -> Vec<u8> {
     cut_opened(medium, engine, &vec![0; CAPACITY as usize])
 }

@@ -13,7 +13,7 @@ use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use proptest::prelude::*;
 
-/// Room for what is flushed, but not for long: a memtable has a zone of 2 MiB.
+/// Room for the cache of flushed data, but not for long: a memtable has a zone of 2 MiB.
 const CAPACITY: u64 = 24 << 20;
 
 const ZONE: u64 = 2 << 20;

@@ -20,7 +20,7 @@ const MODES: [Durable; 2] = [Durable::Pool, Durable::Log];
 /// A store on a modelled medium, where it has no threads.
 struct Home {
     medium: Medium,
-    /// Its files, with what all openings write.
+    /// Its files, shared by all openings.
     disk: Disk,
     durable: Durable,
 }
@@ -90,7 +90,7 @@ impl Open {
         Ok(self.engine.get(self.space, key.as_bytes())?.map(|value| value.to_vec()))
     }
 
-    /// Brings what is in memory to the levels, and compacts them.
+    /// Brings the content of memory to the levels, and compacts them.
     fn sink(&self) {
         for round in 0..3 {
             for number in 0..12 {

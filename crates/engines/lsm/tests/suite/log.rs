@@ -134,7 +134,7 @@ fn damage_to_the_log_of_a_store_that_was_closed_is_told_and_repaired() {
         assert_eq!(fs::read(&log).ok(), broken, "it only says what it would do");
         let repaired = Lsm::repair(&options).unwrap();
         assert_eq!(repaired, found);
-        // Where nothing is behind what can be read, there is nothing to set aside.
+        // Where nothing follows the readable part, there is nothing to set aside.
         assert_eq!(repaired.set_aside.len(), usize::from(at < 2));
         if let Some(aside) = repaired.set_aside.first() {
             assert_eq!(fs::read(folder.path().join(aside)).ok(), broken);

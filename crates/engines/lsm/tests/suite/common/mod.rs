@@ -1,4 +1,4 @@
-//! A run in memory, and a model of what trees have.
+//! A run in memory, and a model of the trees' content.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::collections::BTreeMap;
