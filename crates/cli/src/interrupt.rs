@@ -40,8 +40,8 @@ impl Interrupt {
         Self::catch_for(PATIENCE, || ())
     }
 
-    /// As [`Interrupt::catch`], for a command to which `stop` reports the first signal, and which is ended if it has
-    /// not ended within `patience`.
+    /// Does as [`Interrupt::catch`], for a command to which `stop` reports the first signal, and which is ended if it
+    /// has not ended within `patience`.
     pub(crate) fn catch_for(
         patience: Duration,
         stop: impl FnOnce() + Send + 'static,

@@ -11,7 +11,7 @@ use crate::{Error, Result, escape};
 /// The key space of the server's database 0.
 pub(crate) const DEFAULT_SPACE: &str = "db0";
 
-/// Where: a database and a key space in it.
+/// The place of data: a database and a key space in it.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// The database's folder

@@ -117,7 +117,7 @@ fn flip(file: &Path, _: &Path) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Another database's file of the same kind takes its place.
+/// Replaces the file by another database's file of the same kind.
 fn swap(file: &Path, theirs: &Path) {
     fs::copy(theirs, file).unwrap();
 }

@@ -42,7 +42,7 @@ fn prepare(home: &Home) {
     prepare_records(home, 20);
 }
 
-/// As [`prepare`], with so many records.
+/// Does as [`prepare`], with so many records.
 fn prepare_records(home: &Home, count: u32) {
     let line = |number: u32| format!("key {number}\t{}\n", "v".repeat(60_000));
     home.file("records.tsv", (0..count).map(line).collect::<String>());

@@ -13,11 +13,11 @@ use crate::run::Home;
 /// A sign that a process is in the middle of its work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Middle {
-    /// It has printed so many bytes, which nothing has read.
+    /// The process has printed so many bytes, which nothing has read.
     Printed(u64),
-    /// In the folder in which it was started there is a file or a folder whose name begins so, and something is in it.
+    /// The folder in which it was started has a file or a folder, not empty, whose name begins so.
     Made(&'static str),
-    /// Its processors have worked for so long, in hundredths of a second.
+    /// The process has used so much processor time, in hundredths of a second.
     Worked(u64),
     /// A process that it has started has worked so long.
     ChildWorked(u64),

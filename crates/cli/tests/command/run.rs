@@ -26,7 +26,7 @@ impl Home {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// In memory, where a fence does not wait for a disk.
+    /// Creates a home in memory, where a fence does not wait for a disk.
     pub(crate) fn in_memory() -> Self {
         Self { folder: tempfile::tempdir_in("/dev/shm").unwrap() }
     }
@@ -76,12 +76,12 @@ impl Home {
         self.run(args).ok()
     }
 
-    /// As [`Home::ok`], as text.
+    /// Does as [`Home::ok`], and returns the output as text.
     pub(crate) fn text<S: AsRef<OsStr>>(&self, args: &[S]) -> String {
         String::from_utf8(self.ok(args)).unwrap()
     }
 
-    /// As [`Home::ok`], as JSON.
+    /// Does as [`Home::ok`], and returns the output as JSON.
     pub(crate) fn json<S: AsRef<OsStr>>(&self, args: &[S]) -> serde_json::Value {
         serde_json::from_slice(&self.ok(args)).unwrap()
     }

@@ -222,7 +222,7 @@ fn not_replayed(why: NotReplayed) -> String {
     }
 }
 
-/// Everything that the lab looks at for an engine, for the blocks, or for space.
+/// Returns all jobs of the lab for an engine, for the blocks, or for space.
 fn jobs(engine: &str, rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     if engine == BLOCKS {
         return blocks_suite(rules);
