@@ -44,7 +44,7 @@ pub(crate) struct ChangeLog {
     retain: u64,
     segments: Arc<Segments>,
     appender: Appender,
-    /// Of the newest segment.
+    /// The number of the newest segment.
     number: u32,
     /// Segments behind the newest that are allocated.
     spare: u32,

@@ -154,7 +154,7 @@ impl Snapshots {
 pub(crate) struct Own {
     all: Snapshots,
     partition: usize,
-    /// When so many bytes are written, the next one is due.
+    /// The bytes written at which the next snapshot is due.
     due_at: u64,
     /// How many were written when counting began, and how many of these were behind the last snapshot.
     begun_at: u64,

@@ -33,7 +33,7 @@ fn plain() -> EngineOptions {
     EngineOptions { own: own.into(), ..EngineOptions::new("pool") }
 }
 
-/// As few partitions as can disagree.
+/// Options with the fewest partitions that can disagree.
 fn partitioned() -> EngineOptions {
     EngineOptions { partitioning: Some(Partitioning::Hash(2)), ..plain() }
 }
