@@ -38,7 +38,7 @@ pub(crate) struct Header {
     pub(crate) len: u32,
     pub(crate) fragments: u16,
     pub(crate) number: u16,
-    /// Of all records ([`check_of_keys`]).
+    /// The check of the keys of all records ([`check_of_keys`]).
     pub(crate) keys: u32,
 }
 

@@ -178,7 +178,8 @@ impl Store {
     }
 }
 
-/// Everything behind memtables is committed; and a version that only this reader would see may be gone there.
+/// Returns the sequence to read at behind memtables, where everything is committed; and a version that only this reader
+/// would see may be gone there.
 fn behind_memtables(at: At) -> u64 {
     match at {
         At::Latest => SEQUENCE_MAX,

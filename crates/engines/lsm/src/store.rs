@@ -42,7 +42,7 @@ pub(crate) struct Store {
     pub(crate) unsynced: Mutex<Unsynced>,
     /// The sequence up to which everything is committed.
     pub(crate) visible: Arc<AtomicU64>,
-    /// In turns: the next sequence.
+    /// The next sequence, changed in turns alone.
     pub(crate) next_sequence: AtomicU64,
     /// The next memtable's id.
     pub(crate) next_id: AtomicU64,

@@ -200,7 +200,7 @@ impl Locked {
         self.busy.extend(compaction.tables().map(|(_, table)| table.meta.number));
     }
 
-    /// Those of the busy tables that will stay so: they could not be read.
+    /// Returns the busy tables that stay busy, as they could not be read.
     pub(super) fn unreadable(&self, version: &TreeVersion) -> HashSet<u64> {
         let tables = version.runs().flat_map(|(_, run)| &run.tables);
         let numbers = tables.filter(|table| table.is_unreadable()).map(|table| table.meta.number);

@@ -28,7 +28,7 @@ pub struct LevelsOptions {
     pub manifest_bytes_max: u64,
     /// Bytes of the disk that are set aside for compactions of removed data, at the least.
     pub ballast_bytes_min: u64,
-    /// The same at the most; 0: none are.
+    /// The most bytes of the ballast; 0: there is none.
     pub ballast_bytes_max: u64,
     /// Runs that the levels took, at the least, as far as the caller knows: levels with fewer are an older copy.
     pub flushes: u64,

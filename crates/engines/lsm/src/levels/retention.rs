@@ -9,7 +9,7 @@ use crate::sst::{DELETE, Entry, RangeDelete, RangeDeletes, SEQUENCE_MAX};
 pub(crate) struct Retention<'a, F> {
     /// Sequence numbers of snapshots, ascending.
     snapshots: &'a [u64],
-    /// Of everything that is compacted.
+    /// The range deletes of all sources of the compaction.
     range_deletes: &'a RangeDeletes,
     /// Whether there may be older versions of a key elsewhere.
     is_below: F,

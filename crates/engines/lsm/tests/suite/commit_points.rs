@@ -82,7 +82,7 @@ fn cut(medium: &Medium, engine: Arc<dyn Engine>) -> Vec<u8> {
     cut_opened(medium, engine, &vec![0; CAPACITY as usize])
 }
 
-/// The same of a store that was opened on these bytes.
+/// Does as [`cut`], of a store that was opened on these bytes.
 fn cut_opened(medium: &Medium, engine: Arc<dyn Engine>, before: &[u8]) -> Vec<u8> {
     medium.machine().cut_power();
     drop(engine);

@@ -78,7 +78,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// The same of a store and of its model.
+/// An item of a store, and the same of its model.
 type Both<T> = (T, T);
 
 struct Pair {

@@ -38,7 +38,7 @@ fn open_with(disk: &Disk, cache_bytes: u64) -> Result<Table> {
     Table::open(disk, NAME, ID, &Arc::new(BlockCache::new(cache_bytes, 4096)))
 }
 
-/// Everything that a table says, forward, backward, by gets, and of range deletes.
+/// Returns the whole content of a table, forward, backward, by gets, and of range deletes.
 fn contents(table: &Table, keys: &[Vec<u8>]) -> Result<(Entries, Entries, Vec<Option<u64>>)> {
     let owned = |e: Entry<'_>| (e.key.to_vec(), e.sequence, e.kind, e.value.to_vec());
     let (mut forward, mut backward) = (Vec::new(), Vec::new());

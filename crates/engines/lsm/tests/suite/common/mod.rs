@@ -87,7 +87,7 @@ impl SortedRun for MemRun {
     }
 }
 
-/// Everything that was ever written.
+/// All entries that were ever written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     versions: BTreeMap<(u32, Vec<u8>), Vec<Version>>,
