@@ -18,7 +18,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Where to write the reply.
+    /// Returns the writer of the reply.
     #[inline]
     pub(crate) fn reply(&mut self) -> Reply<'_> {
         Reply { out: self.out, protocol: self.client.protocol }

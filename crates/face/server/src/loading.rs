@@ -20,7 +20,7 @@ pub(crate) struct Loading {
     ready: AtomicU64,
     /// The partitions whose requests are refused.
     broken: AtomicU64,
-    /// Those that no loader thread has begun to wait for, the next one first.
+    /// The partitions that no loader thread has begun to wait for, the next one first.
     queue: Mutex<VecDeque<usize>>,
     /// By thread: parts that it has yet to take.
     arrived: Vec<Mutex<Vec<Part>>>,

@@ -111,7 +111,7 @@ impl LongDouble {
         Self::round(negative, &Natural::from(magnitude), high.exponent - 62, false)
     }
 
-    /// With 17 digits behind the point at most, without trailing zeros.
+    /// Returns the number with 17 digits behind the point at most, without trailing zeros.
     pub(crate) fn to_text(self) -> String {
         let (whole, fraction) = if self.exponent >= 0 {
             let mut whole = Natural::from(u128::from(self.mantissa));

@@ -174,7 +174,7 @@ struct Half {
 }
 
 impl Half {
-    /// With a new database that is complete, in the workshop, and no marker.
+    /// Creates a folder with a new database that is complete, in the workshop, and no marker.
     fn new(old: Option<Engine>, new: Engine) -> Self {
         let half = Self { folder: folder(), old, new };
         if let Some(old) = old {

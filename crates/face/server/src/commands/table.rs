@@ -109,7 +109,7 @@ pub(crate) mod flags {
     pub(crate) const ALL_THREADS: u32 = 1 << 13;
     /// It is executed while no other thread executes a command on keys.
     pub(crate) const ALONE: u32 = 1 << 14;
-    /// It tells how often commands were executed, and how long they took.
+    /// It reports how often commands were executed, and how long they took.
     pub(crate) const TIMES: u32 = 1 << 15;
     /// It waits for the next piece of the client's backup.
     pub(crate) const AWAITS: u32 = 1 << 16;
