@@ -278,7 +278,7 @@ impl<'a> Logged<'a> {
         }
     }
 
-    /// Its tag, the name of its key space, and its two byte strings.
+    /// Returns its tag, the name of its key space, and its two byte strings.
     fn parts(&self) -> (u8, &'a str, [&'a [u8]; 2]) {
         match *self {
             Self::Create { space } => (0, space, [&[], &[]]),
@@ -356,9 +356,9 @@ struct Log {
     present: BTreeSet<u32>,
     head: u64,
     tail: u64,
-    /// For each key, the frame that put it last, and its footprint.
+    /// The frame that put each key last, and the frame's footprint.
     newest: BTreeMap<(String, Vec<u8>), (u64, u64)>,
-    /// For each key space, the frame that made it.
+    /// The frame that made each key space.
     spaces: BTreeMap<String, u64>,
     live: u64,
     /// Bytes of the largest frame.

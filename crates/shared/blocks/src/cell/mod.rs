@@ -60,7 +60,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// From the beginning of a cell to that of the next.
+    /// Returns the bytes from the beginning of a cell to that of the next.
     fn stride(self, len: u64) -> u64 {
         match self {
             Self::Lines => len.next_multiple_of(LINE),

@@ -117,7 +117,7 @@ pub struct Life {
 /// The part of the space to be overwritten before a life begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wipe {
-    /// Where, in the space.
+    /// The place of the entry in the space.
     pub range: Range<u64>,
     /// The word to fill it with.
     pub word: u64,

@@ -226,7 +226,7 @@ impl Leaf {
         self.insert_head(at, head, entry);
     }
 
-    /// The same with a head that fits the leaf.
+    /// Inserts an entry whose head fits the leaf.
     pub(crate) fn insert_head(&mut self, at: usize, head: u64, entry: u64) {
         assert!(!self.is_full(), "room is made before a full leaf is added to");
         let (len, k, entries) = (self.len(), self.partial.bytes(), Self::entries_at(self.partial));
