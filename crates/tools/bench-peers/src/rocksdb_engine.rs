@@ -78,7 +78,7 @@ impl RocksDbEngine {
     }
 }
 
-/// Up to `count` pairs of a range, in its direction.
+/// Returns up to `count` pairs of a range, in its direction.
 fn page(
     database: &DB,
     space: KeySpaceId,

@@ -38,7 +38,7 @@ struct Updates {
     pattern: Pattern,
     contents: Contents,
     random: Random,
-    /// Where the sequence goes on.
+    /// The place where the sequence goes on.
     next: u64,
     array: Option<Array>,
 }

@@ -142,7 +142,7 @@ pub struct Program<'a> {
 }
 
 impl Command {
-    /// Where pools and stores are made.
+    /// Returns the folder in which pools and stores are made.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {
@@ -187,7 +187,7 @@ impl Command {
 }
 
 impl Common {
-    /// With this number of repeats unless the options set another.
+    /// Returns the options with this number of repeats unless they set another.
     fn with_repeats(&self, repeats: u32) -> Self {
         Self { repeats: self.repeats.or(Some(repeats)), ..self.clone() }
     }

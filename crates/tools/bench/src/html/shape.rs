@@ -160,7 +160,7 @@ impl Shape<'_> {
         (subject, parts.join(" · "))
     }
 
-    /// Where a row stands, in words.
+    /// Returns the place of a row in words.
     fn text(&self, row: &Row) -> String {
         match self.x {
             BY_EXPERIMENT => short(&row.experiment).to_owned(),
@@ -172,7 +172,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Where a row stands, if that is a number.
+    /// Returns the place of a row, if that is a number.
     fn number(&self, row: &Row) -> Option<f64> {
         row.params.get(self.x).and_then(Value::as_f64)
     }

@@ -80,7 +80,8 @@ pub(crate) enum Chooser {
 }
 
 impl Chooser {
-    /// For that many records, and new ones that may come. `ycsb` scrambles zipfian items as YCSB does.
+    /// Creates the distribution of that many records, and new ones that may come. `ycsb` scrambles zipfian items as
+    /// YCSB does.
     pub(crate) fn new(
         distribution: Distribution,
         skew: f64,

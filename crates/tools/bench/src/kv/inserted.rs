@@ -15,7 +15,7 @@ struct Busy(AtomicU64);
 const NONE: u64 = u64::MAX;
 
 impl Inserted {
-    /// After `records` are loaded.
+    /// Creates the state after `records` are loaded.
     pub(crate) fn new(records: u64, threads: usize) -> Self {
         let busy = (0..threads).map(|_| Busy(AtomicU64::new(NONE))).collect();
         Self { next: AtomicU64::new(records), busy }

@@ -10,7 +10,7 @@ use super::workload::{Kind, Mix, ScanLength};
 use crate::random::Random;
 use crate::{Error, Result};
 
-/// Where a thread's operations come from.
+/// The source of a thread's operations.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// Each of the records once: the thread's share of them, in order of their numbers.

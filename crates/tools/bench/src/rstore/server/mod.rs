@@ -81,7 +81,7 @@ impl Server {
         self.process.check()
     }
 
-    /// Its threads, as far as one can say.
+    /// Returns the number of its threads, as far as that is known.
     pub(crate) fn threads(&self) -> usize {
         if self.subject.has_threads { self.launch.threads } else { 1 }
     }
