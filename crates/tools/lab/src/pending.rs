@@ -31,7 +31,7 @@ pub(crate) struct Pending<'a> {
     pool: Cells,
     files: Cells,
     names: PendingNames,
-    /// By file: lengths that it got since it was synced, and since which event.
+    /// By file, the lengths that it got since it was synced, and since which event.
     lens: BTreeMap<u32, Vec<(u32, u64)>>,
 }
 

@@ -81,7 +81,7 @@ impl Plan {
         story
     }
 
-    /// With background work between the calls.
+    /// Draws calls with background work between them.
     fn draw_working(random: &mut Random) -> Self {
         let mut plan = Self::draw(random);
         for requests in &mut plan.threads {

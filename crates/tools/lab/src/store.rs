@@ -177,14 +177,14 @@ where
         Self { open: Arc::new(open), variant, partitioning, repartitions: false }
     }
 
-    /// With histories of these kinds only.
+    /// Explores histories of these kinds only.
     #[must_use]
     pub fn with_kinds(mut self, kinds: &'static [Kind]) -> Self {
         self.variant.kinds = kinds;
         self
     }
 
-    /// With so many partitions, by hash.
+    /// Sets the number of partitions, by hash.
     #[must_use]
     pub fn with_partitions(mut self, count: usize) -> Self {
         self.partitioning = Partitioning::Hash(count);

@@ -84,7 +84,7 @@ impl<F: Fn(u64) + Sync> Subject for Counted<F> {
 /// Calls of a store between two looks at the clock: it comes up and is compared, or takes a step.
 const CALLS_MAX: u64 = 4;
 
-/// The same of a strike: the store comes up, is compared and verified, now and then twice.
+/// The most calls of a strike: the store comes up, is compared and verified, now and then twice.
 const STRIKE_CALLS_MAX: u64 = 6;
 
 #[test]

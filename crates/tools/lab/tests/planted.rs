@@ -34,7 +34,7 @@ enum Histories {
     Snapshots(Kind),
     /// Stores of the LSM engine with so many trees.
     Lsm(usize, Kind),
-    /// The same with a log.
+    /// The LSM engine with a log.
     LsmLog(Kind),
 }
 
@@ -225,12 +225,13 @@ struct Look {
 }
 
 impl Look {
-    /// For a bug. Of each history less than usual, for the sake of more of them.
+    /// Returns the effort for a bug: of each history less than usual, for the sake of more of them.
     fn search(budget: u64) -> Self {
         Self { histories: budget, recoveries_max: u64::MAX, images_max: 700 }
     }
 
-    /// For a violation without a bug: the campaigns and the other tests look at the same histories for longer.
+    /// Returns the effort for a violation without a bug: the campaigns and the other tests look at the same histories
+    /// for longer.
     fn control(budget: u64) -> Self {
         Self { histories: budget, recoveries_max: 10_000, images_max: 300 }
     }
