@@ -129,7 +129,7 @@ fn large_values_of_an_lsm_in_persistent_memory_lie_beside_it() {
 #[test]
 fn large_values_of_an_lsm_in_memory_lie_there_once_and_go() {
     let args = ["--engine", "lsm", "--in-memory", "2GiB"];
-    // Both keys' values, and that which takes the place of one.
+    // The values of both keys, and one that replaces another.
     check(&Home::new(), &args, AT_ONCE + 2.0, 0);
 }
 

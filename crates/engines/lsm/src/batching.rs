@@ -61,7 +61,7 @@ enum Outcome {
     Committed(u64),
     /// There was no room for all of them, or no file, and nothing was changed.
     Refused,
-    /// The failure as a message: it is told to all.
+    /// The failure as a message, which every caller gets.
     Failed(Arc<str>),
 }
 

@@ -157,7 +157,7 @@ impl Store {
             drop(view);
             for (key, value) in found {
                 self.levels.pass_number(value.number);
-                // Where a record beside it is damaged, the file may be needed; reads of the key tell the damage.
+                // Where a record beside it is damaged, the file may be needed; reads of the key report the damage.
                 let is_needed = match self.newest_in_memory(tree, &key, At::Latest) {
                     Ok(newest) => newest.and_then(|(_, file)| file) == Some(value),
                     Err(_) => true,

@@ -158,7 +158,8 @@ impl Writer {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             if Instant::now() >= until {
-                let why = format!("nobody has asked for more of it for {} s", PATIENCE.as_secs());
+                let why =
+                    format!("no client has asked for more of it for {} s", PATIENCE.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
             let waited = self.pipe.changed.wait_timeout(pieces, PAUSE);

@@ -61,7 +61,7 @@ impl Domain {
                  not a power cut or a reboot"
             }
             Self::Volatile => {
-                "memory of the process: nothing survives its end, whatever was acknowledged"
+                "memory of the process: nothing survives its end, not even acknowledged writes"
             }
         }
     }

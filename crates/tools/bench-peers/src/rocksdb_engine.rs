@@ -2,7 +2,7 @@
 //!
 //! A key space is a prefix of 4 bytes; the prefix of all ones holds the names of the others. A deferred
 //! write goes to the write-ahead log without a sync, and [`Engine::sync`] syncs the log once for all of
-//! them. A scan reads one page after the other, each of the state of then, and so is less than the
+//! them. A scan reads one page after the other, each of the state at that time, and so promises less than the
 //! contract asks for; points and batches are as it says.
 
 use std::path::Path;

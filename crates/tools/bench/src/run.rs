@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         self.interrupted
     }
 
-    /// Announces measurements, so that the time left can be told: each experiment announces all that
+    /// Announces measurements, so that the remaining time can be shown: each experiment announces all that
     /// it will make (contenders times repeats) before the first experiment begins.
     pub fn plan(&mut self, measurements: u64) {
         self.steps_planned += measurements;

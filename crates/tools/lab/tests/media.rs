@@ -5,7 +5,7 @@ use halite_lab::{FaultKind, Kind, Media, MediaTally, Objects, Space, Store, Subj
 const FEW: &[Kind] = &[Kind::Few];
 const MIXED: &[Kind] = &[Kind::Mixed];
 
-/// Strikes the histories of `seeds`; a violation is told with its story.
+/// Strikes the histories of `seeds`; a violation is printed with its story.
 fn strike<S: Subject>(
     subject: &S,
     unseen: &[Unseen],

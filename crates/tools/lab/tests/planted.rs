@@ -17,7 +17,7 @@ use halite_lab::{Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, T
 use halite_sim::planted::Bug;
 use small_stores::SmallStore;
 
-/// Whose histories are explored: those of the seeds from 0 on.
+/// The store whose histories are explored: those of the seeds from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Histories {
     Space,

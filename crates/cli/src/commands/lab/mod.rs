@@ -156,7 +156,7 @@ impl Bench {
         Ok(media_suite(engine))
     }
 
-    /// Looks at one case again, with a request left out if there is one, and tells how it comes about.
+    /// Replays one case, with a request left out if there is one, and prints how it comes about.
     fn replay(&self, case: &str, without: Option<&str>) -> Result<()> {
         let (job, rest) = self.job_of(case)?;
         let replayed = halite_lab::replay(&job, rest, without, None);

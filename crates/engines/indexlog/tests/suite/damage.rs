@@ -266,7 +266,7 @@ fn a_store_of_another_engine_is_named() {
     assert!(matches!(error, Error::OtherEngine { .. }), "{error}");
 }
 
-/// Whose recovery fails has not no key spaces.
+/// A store whose recovery fails reports an error, not that it has no key spaces.
 #[test]
 fn names_that_cannot_be_recovered_are_an_error() {
     let folder = temporary_folder();

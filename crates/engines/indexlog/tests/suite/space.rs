@@ -296,7 +296,7 @@ fn who_is_idle_collects_ahead_in_small_steps() {
 /// Values that readers hold at once.
 const HELD_MAX: usize = 32;
 
-/// Values of all lengths share a pool for ever: space that one class of lengths gives up, another can have.
+/// Values of all lengths share a pool for ever: another class of lengths can use the space that one gives up.
 #[test]
 fn values_that_change_their_lengths_do_not_fill_the_pool() {
     // The part that is free beside the live data: the last eighth of slots, the log's garbage, the reserves.

@@ -256,7 +256,7 @@ fn older_copies_of_the_levels_are_told() {
         // A repair of these finds nothing to do, and the older ones are refused as before.
         assert!(Lsm::repair(&options).unwrap().is_whole());
         assert!(Lsm::open(&older).is_err());
-        // To go on with them is possible, if it is said, and they are told.
+        // A repair of the older copy goes on with it, and reports that.
         let found = Lsm::examine(&older).unwrap();
         // The log lies there, too.
         assert_eq!(found.lost.len(), if durable == Durable::Log { 2 } else { 1 });

@@ -47,7 +47,7 @@ pub use staging::Staging;
 
 use crate::{Error, Result};
 
-/// How entries become durable and are told from bytes that only look like entries.
+/// How entries become durable and are distinguished from bytes that only look like entries.
 ///
 /// Offsets are relative to the log's space and multiples of 8, of a line under [`Layout::Lines`].
 pub trait Algorithm: Sized {

@@ -9,7 +9,7 @@ pub(crate) struct Power {
     stored: Vec<u8>,
     durable: Vec<u8>,
     trace: Trace,
-    /// Whose stores leave the cache at once.
+    /// The sites whose stores leave the cache at once.
     is_evicted: fn(Site) -> bool,
 }
 
