@@ -1,5 +1,5 @@
-//! A store of the LSM engine whose pool is damaged, or whose log has batches of a stranger, opens and answers, is repaired,
-//! or is refused with an error: no panic, no hang.
+//! A store of the LSM engine whose pool is damaged, or whose log has batches of a stranger, opens and answers, is
+//! repaired, or is refused with an error: no panic, no hang.
 #![no_main]
 
 use std::fs::{self, File};
@@ -79,8 +79,8 @@ fn images() -> &'static [Image; 2] {
 /// Of a record: kind, key, value, and the lengths that it states beside the true ones.
 type Record = (u8, Vec<u8>, Vec<u8>, Option<(u32, u32)>);
 
-/// Of a batch: how far it is from the sequence that should follow, how many records it says it has beside the truth, and
-/// the trees and records of its fragments.
+/// Of a batch: how far it is from the sequence that should follow, how many records it says it has beside the truth,
+/// and the trees and records of its fragments.
 type Batch = (Option<u64>, Option<u32>, Vec<(u8, Vec<Record>)>);
 
 /// Regions of a pool that matter: superblock copies, allocation table, objects and zones.

@@ -16,8 +16,8 @@ use crate::refusals::Purpose;
 use crate::store::Store;
 use crate::wal::{Wal, no_room};
 
-/// Space for a file is set aside in steps of so many bytes, the first of these for which there is room: to find that there
-/// is none may cost a file system as much as to give all that it has.
+/// Space for a file is set aside in steps of so many bytes, the first of these for which there is room: to find that
+/// there is none may cost a file system as much as to give all that it has.
 const STEPS: [u64; 5] = [4 << 20, 1 << 20, 256 << 10, 64 << 10, 1];
 
 /// Smaller reservations to try where the disk refuses one, each half of the one before.

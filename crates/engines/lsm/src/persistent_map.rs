@@ -1,8 +1,8 @@
 //! An ordered map whose states outlive its changes: a clone takes constant time, and shares unchanged nodes.
 //!
 //! It is a treap (Seidel and Aragon 1996) whose priorities are hashes of the keys, so its keys alone determine its
-//! shape. A change copies the path to the changed node: Driscoll et al., "Making Data Structures Persistent" (1989). The
-//! hash is seeded anew in each process, so no choice of keys makes paths long.
+//! shape. A change copies the path to the changed node: Driscoll et al., "Making Data Structures Persistent" (1989).
+//! The hash is seeded anew in each process, so no choice of keys makes paths long.
 //!
 //! # Costs
 //!

@@ -152,7 +152,8 @@ impl Values {
         Ok(Written { values: self, value, is_kept: false })
     }
 
-    /// Whether the names of the folder can be changed, and made durable. After a sync of them that failed they never can.
+    /// Whether the names of the folder can be changed, and made durable. After a sync of them that failed they never
+    /// can.
     pub(crate) fn is_disk_synced(&self) -> bool {
         self.disk.check_synced().is_ok()
     }
@@ -318,7 +319,8 @@ impl Values {
         is_there
     }
 
-    /// Notes that tables of a tree are durable that have these files: all that a flush brought to the levels, or a part.
+    /// Notes that tables of a tree are durable that have these files: all that a flush brought to the levels, or a
+    /// part.
     pub(crate) fn in_levels(&self, tree: u32, numbers: &[u64]) {
         let mut state = self.state.lock();
         for number in numbers {

@@ -174,8 +174,8 @@ fn a_full_store_says_what_holds_its_space() {
     assert_eq!((stats.held_bytes, stats.oldest_reader), (0, None));
 }
 
-/// Values of `len` bytes under random keys are overwritten by transactions alone, each of so many of them, of which so many
-/// are open at once: so a snapshot is always under way that is as young as can be.
+/// Values of `len` bytes under random keys are overwritten by transactions alone, each of so many of them, of which so
+/// many are open at once: so a snapshot is always under way that is as young as can be.
 fn overwrite_by_transactions(percent: u64, len: usize, writes: u64, open: usize) {
     println!("{percent} of 100 alive, {open} transactions of {writes} values of {len} bytes");
     let (mut store, keys) = Store::filled(percent, len);

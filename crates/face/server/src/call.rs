@@ -57,9 +57,9 @@ impl<'a> Call<'a> {
         if self.service.store.ending.breaks_off() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
-    /// Whether a reply that began at `start` has to be written on: beyond the limit its client is dropped for it, so the
-    /// rest is not needed. Refuses when the server has to end. A reply that grows with the words of its request asks this
-    /// behind each.
+    /// Whether a reply that began at `start` has to be written on: beyond the limit its client is dropped for it, so
+    /// the rest is not needed. Refuses when the server has to end. A reply that grows with the words of its request
+    /// asks this behind each.
     #[inline]
     pub(crate) fn must_write_on(&self, start: usize) -> Outcome<bool> {
         self.check_ending()?;

@@ -62,8 +62,8 @@ struct Counted {
 }
 
 impl KeyCounts {
-    /// The keys of each of so many databases, in some partitions, as they are `now`. If there are too many to be counted
-    /// at once, and the last count is old, it begins another one, unless the server ends.
+    /// The keys of each of so many databases, in some partitions, as they are `now`. If there are too many to be
+    /// counted at once, and the last count is old, it begins another one, unless the server ends.
     pub(crate) fn count(
         &self,
         store: &Store,

@@ -65,8 +65,8 @@ pub(crate) fn reserved(engine: u64, threads: usize) -> u64 {
     engine + OTHER_DESCRIPTORS + DESCRIPTORS_PER_THREAD * threads as u64
 }
 
-/// How many of `wanted` clients there may be, beside as many other descriptors, and at least one; the limit is raised as
-/// far as it may be.
+/// How many of `wanted` clients there may be, beside as many other descriptors, and at least one; the limit is raised
+/// as far as it may be.
 pub(crate) fn clients_possible(wanted: usize, reserved: u64) -> usize {
     let allowed = raise(wanted as u64 + reserved);
     (allowed.saturating_sub(reserved) as usize).clamp(1, wanted.max(1))

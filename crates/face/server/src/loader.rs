@@ -1,7 +1,7 @@
 //! Bringing partitions to their threads, as they are recovered.
 //!
-//! Loader threads wait for one partition after the other, the one first that a request waits for, read the deadlines of its
-//! keys, and bring its [`crate::store::Part`] to the thread that owns it.
+//! Loader threads wait for one partition after the other, the one first that a request waits for, read the deadlines of
+//! its keys, and bring its [`crate::store::Part`] to the thread that owns it.
 //!
 //! A partition that could not be recovered, or read, has a part as well, which is marked as broken: its requests are
 //! refused with the reason, and those of other partitions go on.

@@ -1,8 +1,8 @@
 //! Which partitions are recovered, while the server answers.
 //!
-//! The loader (`loader`) brings the part of each partition that is there to the thread that owns it, which serves it from
-//! then on. Until then no thread has the part: a request that needs it waits in its connection, moves it to the front of
-//! the queue, and is tried again when another partition is ready. Commands without keys are not affected.
+//! The loader (`loader`) brings the part of each partition that is there to the thread that owns it, which serves it
+//! from then on. Until then no thread has the part: a request that needs it waits in its connection, moves it to the
+//! front of the queue, and is tried again when another partition is ready. Commands without keys are not affected.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -28,8 +28,8 @@ use halite_sim::locks;
 use halite_sim::planted;
 use halite_sim::{Site, What};
 
-/// One mapped file, memory without one, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with the
-/// last one.
+/// One mapped file, memory without one, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with
+/// the last one.
 ///
 /// While a pool is open, its file is locked against other processes that ask for the lock. A
 /// program that truncates the file all the same ends this process by a signal, as with any mapped

@@ -410,8 +410,8 @@ where
             let run =
                 |len: u32, random: &mut Random| kind.put_run(0, kind.key(random), len, random);
             let write = |ops, deferred| Action::Step(Step::Write { ops, deferred });
-            // The map has the words of eight blocks in a line. Values take all blocks behind the first one but for the last
-            // of two lines, so the next three blocks of records have their words in three lines.
+            // The map has the words of eight blocks in a line. Values take all blocks behind the first one but for the
+            // last of two lines, so the next three blocks of records have their words in three lines.
             let value = |(key, blocks)| Change::Put { space: 0, key, len: blocks * BLOCK, fill: 0 };
             actions.extend(
                 [(90, 6), (91, 1), (92, 7), (93, 1)].map(|put| write(vec![value(put)], false)),

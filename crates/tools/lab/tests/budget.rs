@@ -247,8 +247,8 @@ fn a_store_that_does_not_return_is_a_finding_and_the_other_jobs_go_on() {
     }
 }
 
-/// A store whose first call, from when it is told to, does not return before another thread calls it in the place of the
-/// one that is stuck. That one waits until the thread that was stuck has ended, or works on.
+/// A store whose first call, from when it is told to, does not return before another thread calls it in the place of
+/// the one that is stuck. That one waits until the thread that was stuck has ended, or works on.
 #[derive(Default)]
 struct Recovering {
     is_told: AtomicBool,

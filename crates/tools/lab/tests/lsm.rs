@@ -1,8 +1,8 @@
 //! The LSM engine comes back from every power cut that the lab looks at: with fixed seeds, and with one that is drawn
 //! anew each time and printed.
 //!
-//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth, `HALITE_LAB_SEED` the fresh one, and
-//! `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
+//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth,
+//! `HALITE_LAB_SEED` the fresh one, and `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
 
 use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};

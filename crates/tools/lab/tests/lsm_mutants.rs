@@ -3,8 +3,9 @@
 //!
 //!     cargo test --release -p halite-lab --test lsm_mutants -- --ignored --nocapture
 //!
-//! `HALITE_LAB_MINUTES` sets for how long it looks, on all processors, and `HALITE_LAB_JOBS` with which jobs: those whose
-//! names and rules begin with one of the words, which commas part. Of few jobs a mutant may survive that others catch.
+//! `HALITE_LAB_MINUTES` sets for how long it looks, on all processors, and `HALITE_LAB_JOBS` with which jobs: those
+//! whose names and rules begin with one of the words, which commas part. Of few jobs a mutant may survive that others
+//! catch.
 
 use std::env;
 use std::fs;

@@ -384,7 +384,8 @@ impl Inner {
         Ok(true)
     }
 
-    /// Merges runs of a level with the tables of the level below, part by part, each with the ballast. All of them are busy.
+    /// Merges runs of a level with the tables of the level below, part by part, each with the ballast. All of them are
+    /// busy.
     fn push_down(
         &self,
         tree: u32,

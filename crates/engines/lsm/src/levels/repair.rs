@@ -3,9 +3,9 @@
 //! Where the manifest is whole, the tables that it names and that can be read stay where they are, and the others
 //! are left out. Where it is not, all tables of the store that can be read are merged, tree by tree, into
 //! the last level; that needs room for them twice. Tables that cannot be read are set aside under a name that
-//! ends in `.damaged`; they are not removed, and neither is anything that belongs to another store. Files of large values
-//! to which only lost tables referred are set aside by the next opening of the store ([`super::open`]), which knows to
-//! which of them the memory refers.
+//! ends in `.damaged`; they are not removed, and neither is anything that belongs to another store. Files of large
+//! values to which only lost tables referred are set aside by the next opening of the store ([`super::open`]), which
+//! knows to which of them the memory refers.
 //!
 //! Limits of a repair; it cannot recover:
 //! - the content of tables that are lost. Older versions of their keys, if there are any, and keys that they deleted,

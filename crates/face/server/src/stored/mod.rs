@@ -9,9 +9,9 @@
 //!
 //! The name of the key space `server:1` is the note that all values in the key spaces `db<N>` have tags (`note`).
 //!
-//! A value gets its tag where a command puts it into the store, and loses it where a command reads it; all between them,
-//! transactions, batches, backups and the change log included, has the stored bytes. Programs that look into these key
-//! spaces without a server, such as `halite get` and `halite dump`, use the functions here.
+//! A value gets its tag where a command puts it into the store, and loses it where a command reads it; all between
+//! them, transactions, batches, backups and the change log included, has the stored bytes. Programs that look into
+//! these key spaces without a server, such as `halite get` and `halite dump`, use the functions here.
 
 mod note;
 mod value;
