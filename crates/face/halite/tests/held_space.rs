@@ -73,7 +73,7 @@ impl Store {
 
     /// A write of `kind` in a space of so many keys.
     fn write(&mut self, kind: Kind, keys: u64, len: usize, number: u64) {
-        // Of a step that is prime to the number of keys, in no order.
+        // The step is prime to the number of keys, so all keys come, in no order.
         let key = number * 7_919 % keys;
         match kind {
             Kind::Put => self.put(key, len, number),

@@ -282,7 +282,7 @@ fn bytes_on_the_device_are_within_bounds_of_those_that_users_write() {
     let is_counted = is_counted(on_disk);
     if !is_counted {
         let folder = on_disk.display();
-        // Not as the test prints: that is kept back where it does not fail.
+        // Past the test's captured output, which is shown only if it fails.
         let _ = writeln!(
             io::stderr(),
             "NOT TESTED: writes to ordinary files, as no device counts what is written to {folder}; set \

@@ -89,7 +89,7 @@ fn an_empty_range_of_a_dropped_key_space_is_refused() {
     let options = EngineOptions { partitioning: ranges(&["c", "m"]), ..options(folder.path()) };
     let store = IndexLog::open(&options).unwrap();
     let space = store.key_space("space").unwrap();
-    // Of no partition: it ends before it starts.
+    // The range is in no partition: it ends before it starts.
     let op = Op::DeleteRange { space, start: b"x", end: Some(b"a") };
     store.write(&[op], Durability::Immediate).unwrap();
     store.drop_key_space(space).unwrap();

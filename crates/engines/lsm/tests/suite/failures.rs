@@ -139,7 +139,7 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
             medium.restore_power();
             medium.machine().fail_sync_after(None);
         }
-        // Where it is not certain which names there are, the store has to be opened again.
+        // Where the names in the folder are not certain, the store has to be opened again.
         if is_killed || disk.sync().is_err() {
             drop((levels, disk));
             medium.restore_power();

@@ -169,7 +169,7 @@ fn a_log_goes_on_behind_a_hole_that_a_repair_left() {
     while !log(4).exists() {
         put(&engine, &often, &[7; 100_000]);
     }
-    // With more files of the log, the other tree would go, too.
+    // With more files of the log, the other tree's memtable would be flushed, too.
     while level_bytes(&engine) == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -378,7 +378,7 @@ fn tables_are_compressed_as_it_was_said() {
         while level_bytes(&engine) == 0 && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // No compaction removes a table that is looked at.
+        // Of a closed store, no compaction removes a table that the test reads.
         drop(engine);
         let files = fs::read_dir(folder.path().join("levels")).unwrap().map(|file| file.unwrap());
         let tables = files.filter(|file| file.file_name().to_string_lossy().ends_with(".sst"));

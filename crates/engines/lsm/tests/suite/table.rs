@@ -109,7 +109,7 @@ proptest! {
         prop_assert_eq!(&*properties.span.first, &entries[0].0[..]);
         prop_assert_eq!(&*properties.span.last, &entries[entries.len() - 1].0[..]);
 
-        // With a cache that has nothing, so that all is read from the file.
+        // An empty cache, so that all is read from the file.
         let table = open_with(&disk, 0).unwrap();
         let mut cursor = table.cursor(Reads::Cached);
         let mut at: Option<usize> = None;

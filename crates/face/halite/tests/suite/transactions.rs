@@ -238,7 +238,7 @@ fn a_pessimistic_transaction_reads_the_newest_behind_a_lock_and_still_one_state(
         space.put("k", "newest").unwrap();
         assert_eq!(tx.get_for_update(&space, "k").unwrap().as_deref(), Some(&b"newest"[..]));
         tx.put(&space, "k", "mine").unwrap();
-        // It has moved on, so a write since it began is no conflict.
+        // Its snapshot has moved on, so a write since it began is no conflict.
         space.put("l", "newest").unwrap();
         tx.put(&space, "l", "mine").unwrap();
         tx.commit(IMMEDIATE).unwrap();

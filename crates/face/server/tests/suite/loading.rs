@@ -304,7 +304,7 @@ fn a_scan_returns_what_lies_before_a_damaged_partition_and_then_the_reason() {
     let mut client = loading.server.client();
     eventually("the end of loading", || client.ask("INFO").contains("nloading:0"));
     check_scan_until(&loading, broken);
-    // One that is found to be damaged later.
+    // The next partition is found to be damaged later.
     let earlier = (1..broken).find(|&number| number != loading.of_order()).unwrap();
     loading.gates.damage(earlier);
     check_scan_until(&loading, earlier);
