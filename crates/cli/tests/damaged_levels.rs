@@ -28,7 +28,7 @@ fn key(number: u32) -> String {
 }
 
 fn value(number: u32) -> Vec<u8> {
-    // Not to be compressed.
+    // The value cannot be compressed.
     let mut word = u64::from(number) + 1;
     let mut next = || {
         word ^= word << 13;

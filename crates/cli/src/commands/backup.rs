@@ -177,7 +177,7 @@ fn write(
         named.map_err(|error| Error::io(file.display(), error))?;
         Ok(report)
     });
-    // It has its final name, or the backup failed.
+    // The file has its final name, or the backup failed.
     let _ = fs::remove_file(&part);
     interrupt.keep();
     let report = written.map_err(|error| match interrupt.is_raised() {

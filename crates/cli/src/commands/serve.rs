@@ -159,7 +159,7 @@ impl Serve {
         let protected = config.requirepass.is_some();
         let clients = config.client_count_max;
         raise_descriptor_limit(clients);
-        // Before the database: if an address is taken, no database is created.
+        // The sockets come before the database: if an address is taken, no database is created.
         let sockets = Sockets::bind(&config)?;
         let is_new = !self.path.as_ref().is_some_and(Database::exists);
         let db = self.open()?;

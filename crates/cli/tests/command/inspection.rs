@@ -44,7 +44,7 @@ fn stat_of_levels_tells_what_lies_on_the_disk() {
     let (levels, index) = (&stat["levels"], &stat["index"]);
     assert!(levels["bytes"].as_u64().unwrap() > 1 << 20, "{stat}");
     assert!(levels["level_zero_runs"].is_u64(), "{stat}");
-    // Only where the file system has no persistent memory there is a log.
+    // There is a log only where the file system has no persistent memory.
     assert!(levels["log_bytes"].is_null() || levels["log_bytes"].as_u64() > Some(0), "{stat}");
     assert!(index["versions_in_memory"].is_u64() && index["dram_bytes_per_record"].is_null());
     let table = home.text(&["stat", "data"]);

@@ -230,7 +230,7 @@ fn a_backup_of_a_server_ends_in_the_middle() {
             (0..5).for_each(|_| _ = requests.read_line(&mut line).unwrap());
             requests.get_mut().write_all(reply.as_bytes()).unwrap();
         }
-        // Until the other end is gone.
+        // Reads until the other end is gone.
         let _ = requests.read_to_end(&mut Vec::new());
     });
     let args = ["backup", "--server", &address, "new.backup"];

@@ -48,7 +48,7 @@ impl Middle {
             Self::Made(name) => {
                 let entries = fs::read_dir(home.path(".")).unwrap().flatten();
                 entries.into_iter().any(|entry| {
-                    // It may be gone again.
+                    // The file may be gone again.
                     let len = entry.metadata().map_or(0, |metadata| metadata.len());
                     len > 0 && entry.file_name().to_string_lossy().starts_with(name)
                 })

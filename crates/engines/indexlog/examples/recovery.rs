@@ -60,7 +60,7 @@ fn load(pool: &Path, records: u64, partitions: usize, snapshot: bool) -> Result<
     if snapshot {
         take_snapshot(&store, space, records)?;
     }
-    // As a killed process: nothing is closed.
+    // Leaves the store as a killed process does: nothing is closed.
     std::mem::forget(store);
     Ok(())
 }
@@ -143,7 +143,7 @@ fn open(pool: &Path, records: u64, partitions: usize) -> Result<()> {
         10 * processor_time(),
         store.stats().recovery.records_read
     );
-    // As a killed process: nothing is closed.
+    // Leaves the store as a killed process does: nothing is closed.
     std::mem::forget(store);
     Ok(())
 }

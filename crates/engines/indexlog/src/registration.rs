@@ -64,7 +64,7 @@ fn crash_variants() -> Vec<Variant> {
             share: PARTITIONS_SHARE,
             ..Variant::new("indexlog-partitions", partitioned())
         },
-        // They take segments from each other, and give them back.
+        // The partitions take segments from each other, and give them back.
         Variant {
             kinds: &[Kind::Large, Kind::Collecting],
             ..Variant::new("indexlog-space-partitions", partitioned())

@@ -323,7 +323,7 @@ impl Store {
     /// Stage 4 of the ring, alone and in order (algorithm 3).
     pub(crate) fn do_commit(&self, entry: Entry) {
         let mut unsynced = self.unsynced.lock();
-        // Behind a batch that could not be committed, none is.
+        // No batch is committed behind one that could not be.
         if self.health.failure().is_some() {
             return;
         }

@@ -104,7 +104,7 @@ impl LongScan {
         let Left { start, end, direction, scan, began, .. } = &mut *left;
         let mut told = Ok(None);
         if scan.is_none() && start < end {
-            // Before the scan finds its sources: it may keep those that are given back later.
+            // The time is read before the scan finds its sources: it may keep those that are given back later.
             *began = scans.time();
             match TreeScan::new(&self.at, self.tree, start, end, *direction) {
                 Ok(begun) => *scan = Some(begun),
@@ -128,7 +128,7 @@ impl Iterator for LongScan {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.step(true)? {
-                // It can be let go before each key, removed or not.
+                // The scan can let go before each key, removed or not.
                 Ok(None) => {}
                 Ok(Some(pair)) => return Some(Ok(pair)),
                 Err(error) => return Some(Err(error)),

@@ -159,7 +159,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let reclaimed = device.retain(|logical| slots.contains(&(logical / ZONES_MAX)))?;
     let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.memtables(tree)).max();
     let next_id = found.iter().map(|zones| zones.id).max().max(in_levels).unwrap_or(0) + 1;
-    // With a log, the sequence that was committed last is found there.
+    // A store with a log finds the sequence that was committed last there.
     let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.sequence_max(tree)).max();
     let floor = in_levels.filter(|_| !layout.logged).unwrap_or(0);
     let closed_with = layout::closed_with(&home).filter(|_| !layout.logged);
@@ -198,7 +198,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     }
     visible.store(recovered.last, Ordering::Release);
     let limits = limits(options, &segments, layout, disk.capacity());
-    // In a page cache, each sync would write them to the device.
+    // In a page cache, each sync would write the zones of rows to the device.
     let is_memory = !layout.logged && segments.pool().domain() != Domain::PageCache;
     let rows = if is_memory {
         let spare = (layout.trees as u64 + 2) * SEGMENT;
@@ -336,7 +336,7 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
         .collect();
     let mut replayed = 0;
     store.is_replaying.store(true, Ordering::Relaxed);
-    // Of levels that were repaired without a manifest, only the tables tell their last sequence.
+    // For levels that were repaired without a manifest, only the tables have the last sequence.
     let flushed_last = flushed.iter().copied().max().unwrap_or(0);
     if flushed_last > SEQUENCE_MAX {
         return Err(Error::Damaged {

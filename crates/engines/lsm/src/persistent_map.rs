@@ -137,7 +137,7 @@ fn split<K: Clone, V: Clone>(
 ) -> (Link<K, V>, Link<K, V>) {
     let Some(mut node) = link else { return (None, None) };
     cost::step();
-    // Of a node that other states share, this takes a copy.
+    // This copies a node that other states share.
     let changed = Arc::make_mut(&mut node);
     if is_left(&changed.key) {
         let (left, right) = split(changed.right.take(), is_left);

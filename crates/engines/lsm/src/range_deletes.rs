@@ -124,7 +124,7 @@ impl RangeDeletes {
         needed: impl Fn(u64, u64) -> bool,
     ) {
         for delete in deletes {
-            // One at a time, so that no reader waits for many.
+            // The lock is taken for one at a time, so that no reader waits for many.
             let mut state = self.state.write();
             state.add(delete, &needed);
             self.len.store(state.all.len(), Ordering::Release);

@@ -195,7 +195,7 @@ fn found<'l, L: Layer>(
     removed: &mut u64,
 ) -> Result<Option<InMemory<'l>>> {
     *removed = (*removed).max(layer.deletes().covering(key, at));
-    // It may be a record of another key.
+    // The candidate may be a record of another key.
     if let Some(address) = layer.index().candidate(layer, key, at).map(Address::from_bits) {
         let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
         // The check first: a damaged key is not taken for another one.

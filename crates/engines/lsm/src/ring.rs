@@ -264,7 +264,7 @@ mod tests {
                             turn.pass();
                             continue;
                         }
-                        // In turn: a load and a store suffice.
+                        // Threads are here in turn: a load and a store suffice.
                         let number = next.load(Ordering::Relaxed);
                         next.store(number + 1, Ordering::Relaxed);
                         if round % 50 == 0 {

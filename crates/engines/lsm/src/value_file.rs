@@ -111,7 +111,7 @@ impl Opened {
             halite_disk::Error::Missing { .. } => Error::Missing { file: name.clone() },
             error => error.into(),
         })?;
-        // Before memory is taken for the length that a reference has.
+        // Checked before memory is taken for the length that a reference has.
         if file.len() != file_len(wanted.len) {
             let wanted = file_len(wanted.len);
             let why = format!("it has {} bytes, and should have {wanted}", file.len());

@@ -363,7 +363,7 @@ impl Values {
     pub(crate) fn bury(&self) {
         let dead = std::mem::take(&mut *self.graveyard.lock());
         for number in dead {
-            // If it stays, the next opening removes it.
+            // If the file stays, the next opening removes it.
             let _ = self.disk.remove(&value_name(number));
         }
     }

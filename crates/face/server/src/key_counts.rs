@@ -73,7 +73,7 @@ impl KeyCounts {
     ) -> Vec<Keys> {
         let mut left = LOOKS_MAX;
         let mut keys = Vec::new();
-        // From the last database to the first: the share that one leaves unused, those before it get.
+        // Counts from the last database to the first: each may use the share that those behind it left.
         for db in (0..databases).rev() {
             let mut share = 0..(left / (db as u64 + 1)).max(1);
             let counted = store.count(db, partitions, || share.next().is_some());

@@ -35,7 +35,7 @@ fn try_listen(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if addr.is_ipv6() {
-        // So that the same port can be listened on for IPv4 too.
+        // Lets another socket listen on the same port for IPv4.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     net::bind(&socket, &addr)?;

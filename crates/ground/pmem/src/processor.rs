@@ -168,7 +168,7 @@ impl Processor {
             since => since,
         };
         let mut begin = now;
-        // Of a longer range only the last lines are remembered: the first ones are written by the time that
+        // Only the last lines of a longer range are remembered: the first ones are written by the time that
         // the last ones follow.
         for line in lines.start.max(lines.end.saturating_sub(RECENT as u64))..lines.end {
             let recent = &mut self.recent[line as usize % RECENT];

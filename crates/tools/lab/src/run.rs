@@ -350,7 +350,7 @@ impl<S: Subject> Life<'_, S> {
             drop(open);
         } else {
             drop(open);
-            // Without power it does not come up, or is killed when it has.
+            // Without power the store does not come up, or is killed when it has.
             let opened = self.subject.open(self.medium);
             self.medium.machine().cut_power();
             drop(opened);

@@ -287,7 +287,7 @@ impl Draw for Kind {
 
     fn value_len(self, random: &mut Random) -> u32 {
         if matches!(self, Self::Large | Self::Collecting) && random.percent(30) {
-            // Where an engine may begin to store values otherwise: around powers of two.
+            // Lengths around powers of two, where an engine may begin to store values otherwise.
             let border = 2048 << random.below(8);
             return border - 2 + random.below(5) as u32;
         }
@@ -465,7 +465,7 @@ where
             }
         }
         if kind == Kind::Collecting {
-            // In batches, so that the crashes are where space is collected.
+            // Records come in batches, so that the crashes are where space is collected.
             for _ in 0..14 + random.below(8) {
                 let ops = (0..4).flat_map(|_| kind.change(0, random)).collect();
                 let step = Step::Write { ops, deferred: false };

@@ -89,7 +89,7 @@ const STRIKE_CALLS_MAX: u64 = 6;
 
 #[test]
 fn an_interruption_ends_a_history_within_a_few_calls_of_the_store() {
-    // In the history itself, in the recoveries from its crashes, and in those nested in them.
+    // Interrupts the history itself, the recoveries from its crashes, and those nested in them.
     for interrupted_at in [1, 2, 5, 12, 100, 1000, 5000] {
         let effort = Effort::default();
         let interrupt = Arc::clone(&effort.interrupt);
@@ -116,7 +116,7 @@ fn an_interruption_ends_a_history_within_a_few_calls_of_the_store() {
 
 #[test]
 fn an_interruption_ends_schedules_within_a_few_openings_of_the_store() {
-    // Of the schedules of the first history there are eight, whose crashes are looked at then.
+    // The first history has eight schedules, whose crashes are examined then.
     for interrupted_at in [1, 3, 8, 9, 50, 300] {
         let (effort, opened) = (Effort::default(), Arc::new(AtomicU64::new(0)));
         let (interrupt, count) = (Arc::clone(&effort.interrupt), Arc::clone(&opened));

@@ -87,7 +87,7 @@ fn every_sync_of_files_and_of_names_is_missed_if_it_is_left_out() {
 
 #[test]
 fn a_medium_without_faults_gives_back_files_and_pool() {
-    // Of each history the first two strikes, on the closed store and the killed one, have no fault.
+    // The first two strikes of each history, on the closed store and the killed one, have no fault.
     let mut media = Media::new(&SmallStore::Noted).with_strikes(2);
     for seed in 0..HISTORIES {
         if let Some(violation) = media.strike(seed) {

@@ -223,7 +223,7 @@ fn what_no_isolation_allows_is_found() {
 
 #[test]
 fn what_a_crash_took_or_tore_is_found() {
-    // It was acknowledged, and the next to come does not find it.
+    // The append was acknowledged, and the next transaction does not find it.
     has(
         Anomaly::LostAppend,
         &STRICT,

@@ -93,7 +93,7 @@ impl Packer {
             written,
             worked: 0,
             parts: captured.into_parts(),
-            // With room for the item that does not fit.
+            // The buffer has room for the item that does not fit.
             frame: Vec::with_capacity(SEGMENT as usize + 2 * BLOCKS * BLOCK_LEN),
             carried: Vec::new(),
             putting: false,

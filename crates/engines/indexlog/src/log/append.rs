@@ -91,7 +91,7 @@ impl Log {
                 self.durability.add_pending(pending);
             }
             if space.map().is_dirty() && !planted!(OpenBlocksUnknown) {
-                // Of the blocks that wait to be sealed the map must know all but the newest, or a
+                // The map must know all blocks that wait to be sealed but the newest, or a
                 // power cut could lose one in their middle.
                 space.fence_with_map(Vec::new())?;
             }

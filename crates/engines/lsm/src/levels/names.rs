@@ -43,7 +43,7 @@ pub(crate) fn parse(name: &str) -> Option<Name> {
     if name == CURRENT {
         return Some(Name::Current);
     }
-    // As it would be written, so that `+1.sst` is no table.
+    // Only the canonical form is accepted, so that `+1.sst` is no table.
     let number = |digits: &str| digits.parse().ok();
     let found = match name.strip_prefix("MANIFEST-") {
         Some(digits) => Name::Manifest(number(digits)?),

@@ -186,7 +186,7 @@ impl Findings {
         for (name, aside) in manifests {
             disk.rename(name, aside)?;
         }
-        // As the next opening would.
+        // Removes these tables, as the next opening would.
         for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
             disk.remove(&names::table(*number))?;
         }

@@ -256,7 +256,7 @@ impl Lender {
 
     /// Takes another thread's request for a report.
     pub(crate) fn inquire(&mut self, thread: usize, operation: u64, details: Details) {
-        // With its parts: the report is about them too.
+        // The request takes the thread's own parts: the report is about them too.
         self.requests.push_back(PartsRequest {
             thread,
             operation,

@@ -188,7 +188,7 @@ impl Leaf {
     #[inline]
     fn with_head<const K: usize>(&self, head: u64) -> Range<usize> {
         let (heads, _) = self.bytes[..self.len() * K].as_chunks::<K>();
-        // Without branches on the keys, which a processor could not predict.
+        // The search has no branches on the keys, which a processor could not predict.
         let (mut first, mut len) = (0, heads.len());
         while len > 1 {
             let half = len / 2;

@@ -103,7 +103,7 @@ impl Shape<'_> {
         let only_numbers = numbers.len() == rows.len();
         numbers.sort_by(f64::total_cmp);
         numbers.dedup();
-        // One place is no line.
+        // A single place makes no line.
         let bars = self.form == Form::Bars || (only_numbers && numbers.len() < 2);
         if only_numbers && !bars {
             let log = self.form == Form::LinesLog && numbers[0] > 0.0;

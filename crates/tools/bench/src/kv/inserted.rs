@@ -23,7 +23,7 @@ impl Inserted {
 
     /// The number of a new record, which `thread` is going to insert.
     pub(crate) fn begin(&self, thread: usize) -> u64 {
-        // Before the number is taken: a thread that sees it taken sees this thread busy.
+        // The thread is marked before the number is taken: a thread that sees it taken sees this thread busy.
         self.busy[thread].0.store(self.next.load(SeqCst), SeqCst);
         let number = self.next.fetch_add(1, SeqCst);
         self.busy[thread].0.store(number, SeqCst);

@@ -188,7 +188,7 @@ fn resp(
             let live: usize = store.map.iter().map(|(key, value)| key.len() + value.len()).sum();
             let lines = [
                 ("live_bytes", live as u64),
-                // As if a few records filled it.
+                // The pool is so small that a few records fill it.
                 ("pool_bytes_max", 1 << 18),
                 ("records", store.map.len() as u64),
                 ("collected_bytes_moved", 10 * store.operations),

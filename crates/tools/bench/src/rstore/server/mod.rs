@@ -95,7 +95,7 @@ impl Server {
             }
             let answered =
                 Talk::open(self.target.addr).and_then(|mut talk| talk.ping(&self.target));
-            // If it ended, another process answers on its port.
+            // If the server ended, another process answers on its port.
             self.process.check()?;
             if answered.is_ok_and(|ready| ready) {
                 return Ok(());
