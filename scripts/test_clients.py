@@ -135,7 +135,7 @@ def expiry(client):
 def transactions(client):
     with client.pipeline(transaction=True) as pipe:
         equal(pipe.set("a", 1).incr("a").get("a").execute(), [True, 2, b"2"])
-    # Another client changes what is watched: the transaction must not happen.
+    # Another client changes the watched key: the transaction must not happen.
     with client.pipeline() as pipe:
         pipe.watch("a")
         client.set("a", 7)
@@ -182,7 +182,7 @@ def scan_iter(client):
     client.mset({f"user:{n}": n for n in range(2500)} | {f"other:{n}": n for n in range(100)})
     equal(len(set(client.scan_iter(count=77))), 2600)
     equal(len(set(client.scan_iter(match="user:1*"))), 1 + 10 + 100 + 1000)
-    # What is there throughout is returned, while others come and go.
+    # Keys that are there throughout are returned, while others come and go.
     seen = set()
     for nth, key in enumerate(client.scan_iter(match="user:*", count=10)):
         seen.add(key)

@@ -1,5 +1,5 @@
-//! A store of the LSM engine whose pool is damaged, or whose log has batches of a stranger, opens and answers, is repaired,
-//! or is refused with an error: no panic, no hang.
+//! A store of the LSM engine whose pool is damaged, or whose log has batches of a stranger, opens and answers, is
+//! repaired, or is refused with an error: no panic, no hang.
 #![no_main]
 
 use std::fs::{self, File};
@@ -76,11 +76,11 @@ fn images() -> &'static [Image; 2] {
     IMAGES.get_or_init(|| [image(Durable::Pool), image(Durable::Log)])
 }
 
-/// Of a record: kind, key, value, and what it says of its lengths beside the truth.
+/// Of a record: kind, key, value, and the lengths that it states beside the true ones.
 type Record = (u8, Vec<u8>, Vec<u8>, Option<(u32, u32)>);
 
-/// Of a batch: how far it is from the sequence that should follow, how many records it says it has beside the truth, and
-/// the trees and records of its fragments.
+/// Of a batch: how far it is from the sequence that should follow, how many records it says it has beside the truth,
+/// and the trees and records of its fragments.
 type Batch = (Option<u64>, Option<u32>, Vec<(u8, Vec<Record>)>);
 
 /// Regions of a pool that matter: superblock copies, allocation table, objects and zones.
@@ -141,7 +141,7 @@ fn end_of(mut log: &[u8]) -> u64 {
 /// Places of the pool by region, and bytes for them.
 type Edits = Vec<(u8, u16, [u8; 8])>;
 
-// Whether there is a log; what is changed in the pool and in the log; what comes behind that.
+// Whether there is a log; the changes in the pool and in the log; the batches behind them.
 fuzz_target!(|input: (bool, Edits, Vec<(u16, u8)>, Vec<Batch>)| {
     let (is_logged, edits, flips, batches) = input;
     static FOLDER: OnceLock<TempDir> = OnceLock::new();

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 type Requests = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
-/// What arrives as `input`, of which `step` more bytes are there at each attempt.
+/// Parses the requests of `input`, of which `step` more bytes arrive at each attempt.
 fn requests(input: &[u8], step: usize) -> Requests {
     let limits = Limits::default();
     let (mut parser, mut start, mut end) = (Parser::new(), 0, 0);

@@ -1,4 +1,4 @@
-//! A table that is damaged in any way says what it said, or that it is damaged. One whose checksums are right
+//! A table that is damaged in any way returns its entries, or an error of damage. One whose checksums are right
 //! and whose contents are a stranger's is read without a panic, a hang, or an allocation that its bytes do not
 //! pay for.
 #![no_main]

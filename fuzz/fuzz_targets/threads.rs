@@ -48,7 +48,7 @@ fn servers() -> [SocketAddr; 2] {
     *SERVERS.get_or_init(|| [start(1), start(3)])
 }
 
-/// What comes back for `bytes`, which are sent in pieces that end at these places.
+/// Returns the replies to `bytes`, which are sent in pieces that end at these places.
 fn replies(addr: SocketAddr, bytes: &[u8], ends: &[usize]) -> Vec<u8> {
     let mut socket = TcpStream::connect(addr).expect("a connection");
     socket.set_nodelay(true).expect("an option");
@@ -59,7 +59,7 @@ fn replies(addr: SocketAddr, bytes: &[u8], ends: &[usize]) -> Vec<u8> {
         scope.spawn(move || {
             let mut start = 0;
             for &end in ends.iter().chain([&bytes.len()]) {
-                // The server may have closed what is no request.
+                // The server may have closed the connection at bytes that are no request.
                 if writer.write_all(&bytes[start..end]).is_err() {
                     return;
                 }

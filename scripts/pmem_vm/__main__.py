@@ -20,7 +20,7 @@ from writers import Violations, Writer
 WRITERS = 6
 WRITING_SECONDS_MAX = 3
 RECOVERY_SECONDS_MAX = 0.4
-# Room for what the writers keep and little more, so that garbage collection runs as well.
+# Room for the writers' live data and little more, so that garbage collection runs as well.
 POOL_SIZE_MAX = {"indexlog": "64MiB", "lsm": "64MiB"}
 ENGINES = list(POOL_SIZE_MAX)
 # Within which a guest comes up, on a machine that does much else.

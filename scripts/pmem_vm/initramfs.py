@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 
-# What the three devices and the network need; the modules that these depend on come with them.
+# The modules of the three devices and the network; those that these depend on come with them.
 MODULES = ("nfit", "cxl_acpi", "cxl_pci", "cxl_mem", "cxl_pmem", "virtio_pmem", "nd_pmem", "virtio_net")
 TOOLS = ("ndctl", "cxl", "mkfs.ext4")
 
@@ -59,7 +59,7 @@ def modules_in_order(kernel):
     ordered = {}
 
     def add(name):
-        # What is not a file is built into the kernel.
+        # A module without a file is built into the kernel.
         if name in ordered or name not in found:
             return
         path = found[name]

@@ -19,9 +19,9 @@ TWINS = 5
 
 @dataclasses.dataclass
 class Violations:
-    """What must not happen, counted."""
+    """Counts of events that must not happen."""
 
-    # Keys whose acknowledged value is gone, or that have a value that nobody wrote after it.
+    # Keys whose acknowledged value is gone, or that have a value that no client wrote after it.
     lost: int = 0
     # Transactions of which a part is there.
     half: int = 0

@@ -18,8 +18,8 @@ use crate::{Error, Result, output};
 /// How long a command that was interrupted has to end by itself.
 const PATIENCE: Duration = Duration::from_millis(1800);
 
-/// How often it is looked for a second signal meanwhile. The looks are counted, so that a machine that stands still does
-/// not take a command's time.
+/// How often it is looked for a second signal meanwhile. The looks are counted, so that a machine that stands still
+/// does not take a command's time.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A command's way to know of SIGINT and SIGTERM. It ends by itself once it notices one. If it has not ended after a
@@ -40,8 +40,8 @@ impl Interrupt {
         Self::catch_for(PATIENCE, || ())
     }
 
-    /// As [`Interrupt::catch`], for a command to which `stop` reports the first signal, and which is ended if it has
-    /// not ended within `patience`.
+    /// Does as [`Interrupt::catch`], for a command to which `stop` reports the first signal, and which is ended if it
+    /// has not ended within `patience`.
     pub(crate) fn catch_for(
         patience: Duration,
         stop: impl FnOnce() + Send + 'static,

@@ -39,7 +39,7 @@ pub(crate) fn message(message: impl Display) {
     let _ = writeln!(io::stderr(), "halite: {message}");
 }
 
-/// As [`message`], for a fifth of a second at most: a process that ends does not wait for a reader of its errors.
+/// Does as [`message`], for a fifth of a second at most: a process that ends does not wait for a reader of its errors.
 pub(crate) fn brief_message(text: &'static str) {
     let telling = thread::Builder::new().spawn(move || message(text));
     let Ok(telling) = telling else { return };

@@ -11,13 +11,13 @@ use crate::{Error, Result, escape};
 /// The key space of the server's database 0.
 pub(crate) const DEFAULT_SPACE: &str = "db0";
 
-/// Where: a database and a key space in it.
+/// The place of data: a database and a key space in it.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
     /// The database's folder
     pub(crate) path: PathBuf,
 
-    /// The key space; `db0` is what the server serves as database 0
+    /// The key space; the server serves `db0` as database 0
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SPACE)]
     pub(crate) space: String,
 }

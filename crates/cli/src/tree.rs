@@ -31,7 +31,7 @@ impl Tree {
             {
                 let entry = entry.map_err(|error| Error::io(folder.display(), error))?;
                 let path = entry.path();
-                // Of a symbolic link itself, not of its target.
+                // The metadata are those of a symbolic link itself, not of its target.
                 let metadata =
                     entry.metadata().map_err(|error| Error::io(path.display(), error))?;
                 if metadata.is_dir() {

@@ -1,7 +1,7 @@
 //! Values as the data commands print and take them: those of a server's key spaces without their tags.
 //!
-//! A database says by a note whether the values in its key spaces `db<N>` have tags (`halite_server::stored`). One that a
-//! program made by itself may have such key spaces without: they are read as they are, and not written to.
+//! A database says by a note whether the values in its key spaces `db<N>` have tags (`halite_server::stored`). One that
+//! a program made by itself may have such key spaces without: they are read as they are, and not written to.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,8 @@ pub(crate) fn prepare(db: &Database, space: &str) -> Result<()> {
     make_note(db).map_err(|error| in_form(db.path(), error))
 }
 
-/// Refuses to remove keys from the key space called `space` where a newer form may have more of a value than its record.
+/// Refuses to remove keys from the key space called `space` where a newer form may have more of a value than its
+/// record.
 pub(crate) fn check_removal(db: &Database, space: &str) -> Result<()> {
     match is_of_values(space) {
         true => Values::of(db).map(drop),

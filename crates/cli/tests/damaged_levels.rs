@@ -28,7 +28,7 @@ fn key(number: u32) -> String {
 }
 
 fn value(number: u32) -> Vec<u8> {
-    // Not to be compressed.
+    // The value cannot be compressed.
     let mut word = u64::from(number) + 1;
     let mut next = || {
         word ^= word << 13;
@@ -98,7 +98,7 @@ fn readable(path: &Path, durable: Durable, file: &str) -> Vec<u32> {
     (0..KEYS).filter(is_readable).collect()
 }
 
-/// What is done to a file.
+/// A way to damage a file: its name, and the function that does it.
 type Harm = (&'static str, fn(&Path, &Path));
 
 fn remove(file: &Path, _: &Path) {
@@ -117,7 +117,7 @@ fn flip(file: &Path, _: &Path) {
     fs::write(file, bytes).unwrap();
 }
 
-/// Another database's file of the same kind takes its place.
+/// Replaces the file by another database's file of the same kind.
 fn swap(file: &Path, theirs: &Path) {
     fs::copy(theirs, file).unwrap();
 }
@@ -128,7 +128,7 @@ fn finds(ended: &Ended, file: &str) {
     assert!(out.contains(file), "{file}: {out}");
 }
 
-/// What the findings of a JSON report are about.
+/// The subjects of the findings in a JSON report.
 fn parts(report: &serde_json::Value, name: &str) -> Vec<String> {
     let parts = report[name].as_array().unwrap().iter();
     parts.map(|part| part["what"].as_str().unwrap().to_owned()).collect()
@@ -246,7 +246,7 @@ fn a_manifest_that_cannot_be_read_is_named_and_made_anew() {
                 assert_eq!(readable(&path, durable, "").len(), KEYS as usize);
                 let db = open(&path, durable).unwrap();
                 let space = db.key_space("db0").unwrap();
-                // A scan and a snapshot see by sequences what a get sees at once.
+                // A scan and a snapshot filter by sequence; a get sees all of it at once.
                 assert_eq!(space.len().unwrap(), u64::from(KEYS), "{what} {kind}");
                 space.put(key(7), "new").unwrap();
                 assert_eq!(space.iter().unwrap().nth(7).unwrap().unwrap().1, b"new");

@@ -1,4 +1,4 @@
-//! An engine in one file: what an engine of one's own needs, and nothing else.
+//! An engine in one file: the minimum that an engine of one's own needs.
 //!
 //! [`Toy`] keeps an ordered map in memory, which is the contract's own [`Model`], and one log in the pool. A write is
 //! checked, appended to the log, waited for, and only then applied to the map, so that readers see durable states
@@ -15,8 +15,8 @@
 //! 16  ...   operations: a tag, and a name, a key and a value with their lengths
 //! ```
 //!
-//! The seed tells a frame from what segments held before. Opening applies frames from the root `toy:head` on, up to the
-//! first one that is not whole: its write was not acknowledged. Operations name key spaces, not their ids, which a
+//! The seed tells a frame from older content of the segments. Opening applies frames from the root `toy:head` on, up to
+//! the first one that is not whole: its write was not acknowledged. Operations name key spaces, not their ids, which a
 //! reopened store may give anew.
 //!
 //! Collection takes the oldest frame, appends its live operations behind the newest one, and releases the segments that
@@ -24,7 +24,7 @@
 //!
 //! # Costs
 //!
-//! One fence for each write, deferred or not, and what collection copies. A snapshot copies the map, a scan its range;
+//! One fence for each write, deferred or not, and copies by collection. A snapshot copies the map, a scan its range;
 //! keys that were removed stay in the map as long as it lives, so that a write on a condition can tell.
 #![forbid(unsafe_code)]
 
@@ -278,7 +278,7 @@ impl<'a> Logged<'a> {
         }
     }
 
-    /// Its tag, the name of its key space, and its two byte strings.
+    /// Returns its tag, the name of its key space, and its two byte strings.
     fn parts(&self) -> (u8, &'a str, [&'a [u8]; 2]) {
         match *self {
             Self::Create { space } => (0, space, [&[], &[]]),
@@ -356,9 +356,9 @@ struct Log {
     present: BTreeSet<u32>,
     head: u64,
     tail: u64,
-    /// For each key, the frame that put it last, and its footprint.
+    /// The frame that put each key last, and the frame's footprint.
     newest: BTreeMap<(String, Vec<u8>), (u64, u64)>,
-    /// For each key space, the frame that made it.
+    /// The frame that made each key space.
     spaces: BTreeMap<String, u64>,
     live: u64,
     /// Bytes of the largest frame.
@@ -573,7 +573,7 @@ impl Log {
         Ok(at)
     }
 
-    /// Refuses writes from now on after a failure that leaves open what is durable.
+    /// Refuses writes from now on after a failure that leaves the durability of earlier ones unknown.
     fn poison_by<T>(&self, result: halite_alloc::Result<T>) -> Result<T> {
         Ok(result.inspect_err(|error| self.health.poison(error.to_string()))?)
     }

@@ -12,7 +12,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).output().unwrap()
 }
 
-/// What the program prints if it succeeds.
+/// Runs the program, which must succeed, and returns its output.
 fn done(arguments: &[&str]) -> String {
     let output = run(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);

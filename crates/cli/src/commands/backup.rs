@@ -40,14 +40,14 @@ password comes from --password-file or the environment variable HALITE_REQUIREPA
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Backup {
-    /// The database's folder; with --server, what TARGET is without
+    /// The database's folder; with --server, the TARGET
     path: PathBuf,
 
     /// The file to write, which must not be there, or a folder of backups
     #[arg(required_unless_present = "server", conflicts_with = "server")]
     target: Option<PathBuf>,
 
-    /// Let the server at ADDRESS, a host and a port, take the backup of what it has open
+    /// Let the server at ADDRESS, a host and a port, take the backup of its open database
     #[arg(long, value_name = "ADDRESS")]
     server: Option<String>,
 
@@ -55,7 +55,7 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
-    /// Write only what was changed since this backup, or since the newest of this folder
+    /// Write only the changes since this backup, or since the newest of this folder
     #[arg(long, value_name = "BACKUP")]
     since: Option<PathBuf>,
 
@@ -177,7 +177,7 @@ fn write(
         named.map_err(|error| Error::io(file.display(), error))?;
         Ok(report)
     });
-    // It has its final name, or the backup failed.
+    // The file has its final name, or the backup failed.
     let _ = fs::remove_file(&part);
     interrupt.keep();
     let report = written.map_err(|error| match interrupt.is_raised() {

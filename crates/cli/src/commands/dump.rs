@@ -149,10 +149,10 @@ impl Dump {
 
 /// The destination of a dump: a file that appears when it is complete, or a special file, which is written directly.
 struct Target {
-    /// As it was named.
+    /// The path as the user named it.
     path: PathBuf,
     file: File,
-    /// Its name until it is complete.
+    /// The file's name until it is complete.
     part: PathBuf,
     /// The final name; `None` for a special file.
     whole: Option<PathBuf>,

@@ -43,7 +43,7 @@ pub(crate) struct Repair {
     /// The database's folder
     path: PathBuf,
 
-    /// Only say what would be done
+    /// Only report the changes that a repair would make
     #[arg(long)]
     dry_run: bool,
 

@@ -66,7 +66,7 @@ pub(crate) struct Serve {
     path: Option<PathBuf>,
 
     /// Keep everything in memory of the server, of up to SIZE bytes, such as 64MiB or 2GiB, and nothing on a
-    /// medium: whatever is acknowledged is gone when the server ends. Not with a PATH, --max-size or --sync
+    /// medium: acknowledged writes are gone when the server ends. Not with a PATH, --max-size or --sync
     #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "levels")]
     in_memory: Option<u64>,
 
@@ -111,7 +111,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "POLICY", value_parser = parse_sync)]
     sync: Option<SyncPolicy>,
 
-    /// The password that clients must give; the process list shows it, but not what comes from the
+    /// The password that clients must give; the process list shows it, but not one from the
     /// environment variable HALITE_REQUIREPASS or from --requirepass-file
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
@@ -140,7 +140,7 @@ pub(crate) struct Serve {
     timeout: u64,
 
     /// Answer GET /metrics, for Prometheus, on this address: a port, which is one of 127.0.0.1, or
-    /// address:port. Whoever reaches it can read it
+    /// address:port. Every process that reaches it can read the metrics
     #[arg(long, value_name = "ADDRESS", value_parser = parse_metrics)]
     metrics: Option<SocketAddr>,
 
@@ -159,7 +159,7 @@ impl Serve {
         let protected = config.requirepass.is_some();
         let clients = config.client_count_max;
         raise_descriptor_limit(clients);
-        // Before the database: if an address is taken, no database is created.
+        // The sockets come before the database: if an address is taken, no database is created.
         let sockets = Sockets::bind(&config)?;
         let is_new = !self.path.as_ref().is_some_and(Database::exists);
         let db = self.open()?;

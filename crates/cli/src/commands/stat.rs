@@ -22,7 +22,7 @@ Of the engine lsm, it counts all records, and tells what the tables of its level
 how many versions of keys its index in memory leads to.
 Exit code 4: the records of a key space cannot be counted, since something is damaged.";
 
-/// Show what a database holds and what durable means where it lies
+/// Show the statistics of a database, and the meaning of durable on its medium
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stat {

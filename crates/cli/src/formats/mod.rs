@@ -28,7 +28,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// By the file's name: JSON lines for `.jsonl`, `.ndjson` and `.json`, else TSV.
+    /// Returns the format by the file's name: JSON lines for `.jsonl`, `.ndjson` and `.json`, else TSV.
     pub(crate) fn of_file(path: &Path) -> Self {
         match path.extension().and_then(OsStr::to_str) {
             Some("jsonl" | "ndjson" | "json") => Self::Jsonl,
@@ -96,7 +96,7 @@ pub(crate) struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// From here on, records name the key space `space`, or no key space.
+    /// Lets the records from here on name the key space `space`, or no key space.
     pub(crate) fn name_space(&mut self, space: Option<&str>) -> io::Result<()> {
         self.space = space.map(str::to_owned);
         match (self.format, space) {

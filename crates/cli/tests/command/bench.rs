@@ -213,7 +213,7 @@ fn a_soaked_server_loses_nothing() {
     assert_eq!(fs::read_dir(home.path(".")).unwrap().count(), 1, "folders are left");
 }
 
-/// A server that comes back with what it had two lives before.
+/// A server that comes back with the state of two lives before.
 #[test]
 fn a_soak_finds_what_is_lost() {
     let home = Home::in_memory();

@@ -139,7 +139,7 @@ fn values_of_the_server_have_tags_which_no_command_shows() {
         db.find_key_space(space).unwrap().unwrap().get(key).unwrap().unwrap().to_vec()
     };
     assert_eq!((raw("db0", "key"), raw("people", "key")), (b"\x90value".into(), b"other".into()));
-    // As a newer version may leave it.
+    // A newer version may leave such a value.
     let db = halite::Database::open(home.path("data")).unwrap();
     db.key_space("db0").unwrap().put("new", b"\xa0what it is").unwrap();
     drop(db);

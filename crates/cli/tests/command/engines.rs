@@ -24,7 +24,7 @@ fn whoever_makes_a_database_chooses_its_engine_and_its_folders() {
     home.ok(&["put", "data", "a", "1", "--engine", "lsm"]);
     assert_eq!(engine(&home, "data"), "lsm");
     assert!(home.path("data/levels").is_dir());
-    // Of a database that is there, the engine need not be named.
+    // The engine of an existing database need not be named.
     home.ok(&["put", "data", "b", "2"]);
     home.ok(&["put", "data", "c", "3", "--levels", "data/levels"]);
     home.ok(&["put", "plain", "a", "1", "--engine", "indexlog"]);
@@ -59,7 +59,7 @@ fn a_backup_is_restored_by_the_engine_that_is_named() {
     copied("copy", "indexlog");
     assert!(fs::symlink_metadata(home.path("copy/levels")).is_err());
 
-    // Of a database with levels, by one without.
+    // A backup of a database with levels restores to one without.
     home.ok(&["restore", "lsm", "one", "--engine", "lsm"]);
     home.ok(&["backup", "lsm", "two"]);
     home.ok(&["restore", "copy", "two", "--force"]);

@@ -44,7 +44,7 @@ fn stat_of_levels_tells_what_lies_on_the_disk() {
     let (levels, index) = (&stat["levels"], &stat["index"]);
     assert!(levels["bytes"].as_u64().unwrap() > 1 << 20, "{stat}");
     assert!(levels["level_zero_runs"].is_u64(), "{stat}");
-    // Only where the file system has no persistent memory there is a log.
+    // There is a log only where the file system has no persistent memory.
     assert!(levels["log_bytes"].is_null() || levels["log_bytes"].as_u64() > Some(0), "{stat}");
     assert!(index["versions_in_memory"].is_u64() && index["dram_bytes_per_record"].is_null());
     let table = home.text(&["stat", "data"]);
@@ -137,7 +137,7 @@ fn a_database_is_served_only_as_it_was_made() {
             "data: a store of the engine `lsm` keeps its 3 partitions, spread by hash; open it without",
         );
     }
-    // Other commands take what there is.
+    // Other commands open the engine that they find.
     home.ok(&["put", "data", "key", "value"]);
     assert_eq!(home.json(&["stat", "data", "--json"])["engine"], "lsm");
     home.ok(&["check", "data"]);

@@ -17,13 +17,13 @@ use crate::middle::Middle::{self, ChildWorked, Made, Printed, Worked};
 use crate::middle::{children, runs, signal_twice};
 use crate::run::{Home, signal};
 
-/// What is in a folder.
+/// The names in a folder.
 fn names(home: &Home) -> BTreeSet<String> {
     let entries = fs::read_dir(home.path(".")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Waits for a process that was told to end. It is lenient: what it finds is a command that never ends.
+/// Waits for a process that was told to end. It is lenient: it is to find a command that never ends.
 fn wait(mut child: Child, args: &[&str]) -> (Option<i32>, String) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while child.try_wait().unwrap().is_none() {
@@ -42,7 +42,7 @@ fn prepare(home: &Home) {
     prepare_records(home, 20);
 }
 
-/// As [`prepare`], with so many records.
+/// Does as [`prepare`], with so many records.
 fn prepare_records(home: &Home, count: u32) {
     let line = |number: u32| format!("key {number}\t{}\n", "v".repeat(60_000));
     home.file("records.tsv", (0..count).map(line).collect::<String>());
@@ -50,7 +50,7 @@ fn prepare_records(home: &Home, count: u32) {
     home.ok(&["backup", "data", "whole.backup"]);
 }
 
-/// Checks how a command has ended that was interrupted, and what it has left: what was there `before`.
+/// Checks how an interrupted command has ended, and that its folder has the same names as `before`.
 fn expect_interrupted(home: &Home, args: &[&str], child: Child, before: &BTreeSet<String>) {
     let (code, err) = wait(child, args);
     // Damage that a store does not notice is not judged here.
@@ -65,8 +65,8 @@ fn expect_interrupted(home: &Home, args: &[&str], child: Child, before: &BTreeSe
     home.ok(&["check", "data"]);
 }
 
-/// Starts commands side by side, lets each come to the middle of its work, and sends a signal. Nothing reads what they
-/// print, or writes what they read.
+/// Starts commands side by side, lets each come to the middle of its work, and sends a signal. The test neither reads
+/// their output nor writes their input meanwhile.
 fn interrupt_all(commands: &[(&[&str], Middle)]) {
     let homes: Vec<_> = commands.iter().map(|_| Home::in_memory()).collect();
     for at in (0..commands.len()).step_by(4) {
@@ -110,7 +110,7 @@ fn commands_on_a_database_end() {
     ]);
 }
 
-/// What was read before is kept, and what follows is waited for.
+/// A load keeps the lines that it has read, and waits for the rest.
 #[test]
 fn a_load_ends_in_the_middle_of_its_input() {
     for (format, sent) in [("tsv", Signal::INT), ("jsonl", Signal::TERM)] {
@@ -139,7 +139,7 @@ fn a_load_ends_in_the_middle_of_its_input() {
     }
 }
 
-/// The command notices the signal, and then waits for its reader, to tell what it has not told yet.
+/// The command notices the signal, and then waits for its reader, to write the rest of its output.
 #[test]
 fn what_has_noticed_a_signal_waits_for_no_reader() {
     for args in [["scan", "data"], ["dump", "data"], ["tail", "data"]] {
@@ -230,7 +230,7 @@ fn a_backup_of_a_server_ends_in_the_middle() {
             (0..5).for_each(|_| _ = requests.read_line(&mut line).unwrap());
             requests.get_mut().write_all(reply.as_bytes()).unwrap();
         }
-        // Until the other end is gone.
+        // Reads until the other end is gone.
         let _ = requests.read_to_end(&mut Vec::new());
     });
     let args = ["backup", "--server", &address, "new.backup"];

@@ -84,11 +84,11 @@ fn request(to: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// What one writer knows: the state that was acknowledged, and what was under way, in order.
+/// The knowledge of one writer: the acknowledged state, and the requests under way, in order.
 struct Writer {
     number: usize,
-    /// Requests that are under way together are executed by several threads: what is there of them
-    /// after a kill need not be the first ones.
+    /// Requests that are under way together are executed by several threads: those that took effect
+    /// before a kill need not be the first ones.
     on_threads: bool,
     random: Random,
     acknowledged: Values,
@@ -153,8 +153,8 @@ impl Writer {
         }
     }
 
-    /// Checks what the server has against what it acknowledged and what was under way, and goes on
-    /// from what it has.
+    /// Checks the server's state against the acknowledged one and the requests that were under way, and goes on
+    /// from it.
     fn check(&mut self, address: SocketAddr) {
         let found = self.read_all(address);
         if self.on_threads {
@@ -251,7 +251,7 @@ fn kill_again_and_again(home: &Home, engine: &str, threads: usize, rounds: u64, 
         let wait = Duration::from_millis(random.below(wait_ms_max));
         thread::scope(|scope| {
             for writer in &mut writers {
-                // The connection breaks when the server is killed; what counts is what it said.
+                // The connection breaks when the server is killed; only its replies count.
                 scope.spawn(|| drop(writer.write_until_killed(address)));
             }
             thread::sleep(wait);

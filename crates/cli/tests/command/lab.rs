@@ -88,7 +88,7 @@ fn a_mutant_is_caught_by_a_case_that_replays() {
 #[test]
 fn a_case_that_is_well_replays_and_ends_well() {
     let home = Home::new();
-    // Not before every event the power is cut.
+    // The power is cut before some events only.
     let replay =
         |point| home.run(&["lab", "crash", "--replay", &format!("alloc:memory:1:{point}.0")]);
     let ended = (1..100).map(replay).find(|ended| ended.code == Some(0)).unwrap();

@@ -1,7 +1,7 @@
 //! The `halite` binary, as its users start it.
 //!
-//! Every test runs real processes one after another on a folder of its own: what one leaves, the
-//! next must find.
+//! Every test runs real processes one after another on a folder of its own: each must find the state that the
+//! one before it left.
 
 mod backup;
 mod bench;

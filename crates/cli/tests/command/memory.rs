@@ -1,4 +1,4 @@
-//! The memory of a server: it accounts for what it takes, and gives back what large values took.
+//! The memory of a server: it accounts for all that it takes, and gives back the memory of large values.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,10 +12,11 @@ use rustix::process::Signal;
 use crate::run::Home;
 use crate::served::Served;
 
-/// Bytes of a large value: more than the allocator keeps of what is given back to it.
+/// Bytes of a large value: more than the allocator keeps of freed memory.
 const VALUE: u64 = 40 << 20;
 
-/// What a process takes that no number accounts for: code, stacks, buffers of files, what the allocator keeps.
+/// Memory of a process that no number accounts for: code, stacks, buffers of files, freed memory that the allocator
+/// keeps.
 const UNACCOUNTED_MAX: u64 = 48 << 20;
 
 /// How long a server may take until it has given memory back.
@@ -72,7 +73,7 @@ impl Client<'_> {
         line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
     }
 
-    /// Waits until what is accounted for is what the process has, and no more than `used_max`; tells both.
+    /// Waits until the accounts agree with the process's memory, and are no more than `used_max`; returns both.
     fn wait_until_accounted(&mut self, used_max: u64) -> (u64, u64) {
         let began = Instant::now();
         loop {
@@ -112,7 +113,7 @@ fn check(home: &Home, args: &[&str], values_at_once: f64, kept: u64) {
     assert_eq!(served.end(Signal::TERM).0, Some(0));
 }
 
-/// The request, and the reply beside what was read for it.
+/// The request, and the reply beside the value that was read for it.
 const AT_ONCE: f64 = 2.2;
 
 #[test]
@@ -128,7 +129,7 @@ fn large_values_of_an_lsm_in_persistent_memory_lie_beside_it() {
 #[test]
 fn large_values_of_an_lsm_in_memory_lie_there_once_and_go() {
     let args = ["--engine", "lsm", "--in-memory", "2GiB"];
-    // Both keys' values, and that which takes the place of one.
+    // The values of both keys, and one that replaces another.
     check(&Home::new(), &args, AT_ONCE + 2.0, 0);
 }
 

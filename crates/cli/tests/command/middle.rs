@@ -1,4 +1,4 @@
-//! Waiting until a process is in the middle of its work, and signals then, by what can be seen of it.
+//! Waits until a process is observably in the middle of its work, or handles signals.
 
 use std::fs;
 use std::process::Child;
@@ -13,17 +13,17 @@ use crate::run::Home;
 /// A sign that a process is in the middle of its work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Middle {
-    /// It has printed so many bytes, which nothing has read.
+    /// The process has printed so many bytes, which nothing has read.
     Printed(u64),
-    /// In the folder in which it was started there is a file or a folder whose name begins so, and something is in it.
+    /// The folder in which it was started has a file or a folder, not empty, whose name begins so.
     Made(&'static str),
-    /// Its processors have worked for so long, in hundredths of a second.
+    /// The process has used so much processor time, in hundredths of a second.
     Worked(u64),
     /// A process that it has started has worked so long.
     ChildWorked(u64),
 }
 
-/// How long a process may take: it finds what never begins.
+/// How long a process may take: it finds work that never begins.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Middle {
@@ -48,7 +48,7 @@ impl Middle {
             Self::Made(name) => {
                 let entries = fs::read_dir(home.path(".")).unwrap().flatten();
                 entries.into_iter().any(|entry| {
-                    // It may be gone again.
+                    // The file may be gone again.
                     let len = entry.metadata().map_or(0, |metadata| metadata.len());
                     len > 0 && entry.file_name().to_string_lossy().starts_with(name)
                 })

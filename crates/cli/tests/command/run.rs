@@ -26,7 +26,7 @@ impl Home {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// In memory, where a fence does not wait for a disk.
+    /// Creates a home in memory, where a fence does not wait for a disk.
     pub(crate) fn in_memory() -> Self {
         Self { folder: tempfile::tempdir_in("/dev/shm").unwrap() }
     }
@@ -71,17 +71,17 @@ impl Home {
         }
     }
 
-    /// Runs a command that must succeed, and returns what it prints.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn ok<S: AsRef<OsStr>>(&self, args: &[S]) -> Vec<u8> {
         self.run(args).ok()
     }
 
-    /// As [`Home::ok`], as text.
+    /// Does as [`Home::ok`], and returns the output as text.
     pub(crate) fn text<S: AsRef<OsStr>>(&self, args: &[S]) -> String {
         String::from_utf8(self.ok(args)).unwrap()
     }
 
-    /// As [`Home::ok`], as JSON.
+    /// Does as [`Home::ok`], and returns the output as JSON.
     pub(crate) fn json<S: AsRef<OsStr>>(&self, args: &[S]) -> serde_json::Value {
         serde_json::from_slice(&self.ok(args)).unwrap()
     }
@@ -101,7 +101,8 @@ impl Ended {
     }
 }
 
-/// Sends the process a signal, once what handles it is in place: before, the signal would end it without a word. SIGTERM is the last that the process asks for. A process that has ended gets none.
+/// Sends the process a signal once its handler is in place: before, the signal would end it without a word. SIGTERM is
+/// the last that the process asks for. A process that has ended gets none.
 pub(crate) fn signal(child: &Child, signal: Signal) {
     let pid = Pid::from_child(child);
     let is_caught = || {

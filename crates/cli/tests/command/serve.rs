@@ -116,7 +116,7 @@ fn ten_thousand_connections_are_served_and_no_more() {
             let reply = format!("${}\r\n{number}\r\n", number.len());
             served.expect(connection, &format!("GET key:{number}\r\n"), &reply);
         }
-        // Whoever goes makes room.
+        // Clients that leave make room.
         connections.truncate(CLIENTS / 2);
         let is_served = || {
             let mut connection = served.connect();
@@ -176,7 +176,7 @@ fn no_client_keeps_the_server_from_ending() {
         let (code, said) = served.end(Signal::TERM);
         assert_eq!(code, Some(0), "{said}");
         let mut replies = Vec::new();
-        // The connection may be reset behind what was not read.
+        // The connection may be reset behind the requests that were not read.
         let _ = busy.read_to_end(&mut replies);
         let replies = String::from_utf8(replies).unwrap();
         let set = 1 + replies.lines().filter(|reply| *reply == "+OK").count();
@@ -229,7 +229,7 @@ fn what_is_loaded_is_served_and_what_is_served_is_dumped() {
     served.expect(&mut connection, "GET loaded\r\n", "$1\r\n1\r\n");
     served.expect(&mut connection, "SET served 2\r\n", "+OK\r\n");
     home.run(&["get", "data", "loaded"]).failed(1, "data/pool.halite: the pool is in use");
-    // What was acknowledged is there after a kill.
+    // Acknowledged writes are there after a kill.
     let (code, _) = served.end(Signal::KILL);
     assert_eq!(code, None);
     assert_eq!(home.text(&["dump", "data", "--space", "db0"]), "loaded\t1\nserved\t2\n");

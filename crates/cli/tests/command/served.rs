@@ -43,7 +43,7 @@ impl Served {
         assert_eq!(String::from_utf8_lossy(&got), reply, "{request}");
     }
 
-    /// What `INFO` says.
+    /// Returns the reply to `INFO`.
     pub(crate) fn info(&self, connection: &mut TcpStream) -> String {
         connection.write_all(b"INFO\r\n").unwrap();
         let mut replies = BufReader::new(connection);
@@ -59,13 +59,13 @@ impl Served {
         TcpStream::connect(self.address).unwrap()
     }
 
-    /// Ends the server by a signal; returns its exit code and what it said meanwhile.
+    /// Ends the server by a signal; returns its exit code and its log until then.
     pub(crate) fn end(self, signal: Signal) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.process), signal).unwrap();
         self.wait()
     }
 
-    /// Waits until it has ended; returns its exit code and what it said meanwhile.
+    /// Waits until it has ended; returns its exit code and its log until then.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let mut said = String::new();
         self.log.read_to_string(&mut said).unwrap();

@@ -29,7 +29,7 @@ pub(crate) struct Crate {
     pub(crate) name: String,
     pub(crate) floor: Floor,
     pub(crate) path: PathBuf,
-    /// The crates of the workspace that it is built from; not what only its tests need.
+    /// The crates of the workspace that it is built from; without those that only its tests need.
     pub(crate) depends_on: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The house stands: arrows between crates point down, crates below the engines name none of them, modules do not
 //! import each other in wide circles, and the program is built by cargo alone.
 //!
-//! The folders say the floors (`crates/FLOOR/CRATE`). What is looked at is text: the manifests, and the paths of `use` and
+//! The folders give the floors (`crates/FLOOR/CRATE`). The tests read text: the manifests, and the paths of `use` and
 //! of `crate::` and `super::` in the sources, tests left out.
 
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ pub struct Positions {
     /// The history in which the positions are valid: another store has another one, and so has the same
     /// store after its partitions have been changed.
     pub history: u128,
-    /// By partition: the position behind that time, from which reading goes on.
+    /// The position of each partition behind that time, from which reading goes on.
     pub partitions: Vec<u64>,
 }
 
@@ -21,7 +21,7 @@ pub struct Positions {
 pub struct Change {
     /// The position behind it: where reading goes on.
     pub position: u64,
-    /// In order. Empty if the write has no visible effect.
+    /// The operations in order; none if the write has no visible effect.
     pub ops: Vec<ChangeOp>,
 }
 

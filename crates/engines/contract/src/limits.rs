@@ -5,8 +5,8 @@ use crate::{Error, Result};
 /// The longest key, in bytes: 64 KiB.
 pub const KEY_LEN_MAX: usize = 64 << 10;
 
-/// The longest value, in bytes: 512 MiB, and 64 bytes for what a layer above writes in front of a value of that length,
-/// such as a server's tag.
+/// The longest value, in bytes: 512 MiB, and 64 bytes for the prefix that a layer above puts before a value of that
+/// length, such as a server's tag.
 pub const VALUE_LEN_MAX: usize = (512 << 20) + 64;
 
 /// The longest name of a key space, in bytes.

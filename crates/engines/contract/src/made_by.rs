@@ -14,7 +14,7 @@ pub fn made_by(segments: &Segments) -> Option<String> {
     names.iter().find_map(|name| name.strip_prefix(ENGINE_ROOT)).map(str::to_owned)
 }
 
-/// That a pool is not of the engine that was to open it.
+/// Returns the error of a pool that is not of the engine that was to open it.
 #[must_use]
 pub fn other_engine(wanted: &str, segments: &Segments) -> Error {
     let found = made_by(segments).unwrap_or_else(|| "none that is known".into());

@@ -30,7 +30,7 @@ struct State {
 struct Space {
     name: String,
     pairs: BTreeMap<Vec<u8>, Value>,
-    /// For each removed key, the last operation that removed it.
+    /// The last operation that removed each removed key.
     removed: BTreeMap<Vec<u8>, u64>,
 }
 

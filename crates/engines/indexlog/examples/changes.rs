@@ -118,7 +118,7 @@ impl Store {
     }
 }
 
-/// Nanoseconds that this thread has run for. What else runs on the machine is not in it.
+/// Nanoseconds that this thread has run for, without those of other threads and processes.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or_default()

@@ -5,7 +5,7 @@
 //!
 //! Arguments: a folder for the pool, MiB of the pool, and optionally the length of values, `uniform` or
 //! `zipfian`, and operations before a sync (1: each is durable by itself). The first line of a table is a
-//! store that hardly collects: what is lost against it is what collection costs.
+//! store that hardly collects: the difference to it is the cost of collection.
 
 use std::path::Path;
 use std::time::Instant;
@@ -183,7 +183,7 @@ impl Measured {
     }
 }
 
-/// Nanoseconds that this thread has run for. What else runs on the machine is not in it.
+/// Nanoseconds that this thread has run for, without those of other threads and processes.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or_default()

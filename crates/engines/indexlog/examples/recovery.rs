@@ -1,7 +1,7 @@
 //! How long a store takes to open that was not closed: `cargo run --release -p halite-indexlog --example
 //! recovery [records] [partitions] [rounds] [folder] [snapshot]`, with keys of 24 bytes in random order and
-//! values of 100 bytes. With `snapshot`, one of the index is taken when all of them are there, and it is
-//! told what that costs, and what a put takes meanwhile.
+//! values of 100 bytes. With `snapshot`, one of the index is taken when all of them are there; its cost is
+//! printed, and the time that a put takes meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("user{:020}", mix(number)).into_bytes()
 }
 
-/// Loads a store and leaves its pool as it is then: what a killed process leaves.
+/// Loads a store and leaves its pool as a killed process does.
 fn load(pool: &Path, records: u64, partitions: usize, snapshot: bool) -> Result<()> {
     let store = IndexLog::open(&options(pool, partitions))?;
     let space = store.key_space("db0")?;
@@ -60,7 +60,7 @@ fn load(pool: &Path, records: u64, partitions: usize, snapshot: bool) -> Result<
     if snapshot {
         take_snapshot(&store, space, records)?;
     }
-    // As a killed process: nothing is closed.
+    // Leaves the store as a killed process does: nothing is closed.
     std::mem::forget(store);
     Ok(())
 }
@@ -143,7 +143,7 @@ fn open(pool: &Path, records: u64, partitions: usize) -> Result<()> {
         10 * processor_time(),
         store.stats().recovery.records_read
     );
-    // As a killed process: nothing is closed.
+    // Leaves the store as a killed process does: nothing is closed.
     std::mem::forget(store);
     Ok(())
 }

@@ -4,7 +4,7 @@
 //!     cargo run --release -p halite-indexlog --example values -- /dev/shm 256
 //!
 //! Arguments: a folder for the pool, MiB of the pool, and optionally one length of values in bytes. The first
-//! line of a length is a store that hardly collects. Space is what the engine says that a pair takes;
+//! line of a length is a store that hardly collects. Space is the engine's figure for a pair;
 //! amplification is bytes written for each byte of a pair, collection included.
 
 use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Result};
@@ -98,7 +98,7 @@ impl Test {
     }
 }
 
-/// Nanoseconds that this thread has run for. What else runs on the machine is not in it.
+/// Nanoseconds that this thread has run for, without those of other threads and processes.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or_default()

@@ -2,7 +2,7 @@
 //!
 //! The writers of all partitions concerned are locked, in ascending order. Each gets its part of the operations behind
 //! its log's tail, and behind them a commit record (`commit_record`): a put of [`KEY`] in the internal key space, with
-//! the batch's number and its participants. One fence then makes all parts durable, and whatever waited before them in
+//! the batch's number and its participants. One fence then makes all parts durable, and all earlier appends to
 //! those logs. Only then are the parts applied, under the locks of all views, so that a reader that looks at all of
 //! them at once sees the whole batch or nothing; and only then does anything follow them.
 //!
@@ -205,7 +205,7 @@ fn append(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>], values: Vec<Values>)
     Ok(())
 }
 
-/// Makes durable what waits in all logs. One fence.
+/// Makes durable the bytes that wait in all logs. One fence.
 fn sync(parts: &mut [&mut Part<'_>]) -> Result<()> {
     let mut flushed = Vec::new();
     let mut waiting = Vec::new();

@@ -12,8 +12,8 @@
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
-//! | put, delete, batch | 1 | what the entry takes, rounded up to lines; the record's, by the cache |
-//! | the same, if a block was left | 1 | the same, and what is not durable of the records |
+//! | put, delete, batch | 1 | the entry's bytes, rounded up to lines; the record's, by the cache |
+//! | the same, if a block was left | 1 | the same, and the records' lines that are not durable yet |
 //! | entering a segment | 1, and 1 to release one, or 1 to use it again | 2 words, or 1 |
 
 pub(crate) mod entry;
@@ -44,7 +44,7 @@ pub(crate) struct ChangeLog {
     retain: u64,
     segments: Arc<Segments>,
     appender: Appender,
-    /// Of the newest segment.
+    /// The number of the newest segment.
     number: u32,
     /// Segments behind the newest that are allocated.
     spare: u32,

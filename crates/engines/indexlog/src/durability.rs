@@ -1,8 +1,8 @@
 //! Which records of a partition are durable, by their numbers, and which bytes wait for the next fence.
 //!
 //! Without a change log, a write is durable with its record. With one, it is durable with its entry there, and its
-//! record follows with a later fence. Recovery knows of either only what something durable says: the next record, the
-//! next entry, or the map.
+//! record follows with a later fence. Recovery knows that either is durable only from a later durable statement: in the
+//! next record, the next entry, or the map.
 
 use halite_pmem::Flushed;
 
@@ -18,7 +18,7 @@ pub(crate) const UNSEALED_MAX: usize = 64;
 ///
 /// - All records below [`Durability::next`] that are above [`Durability::records`] are in `pending`, in a tail's
 ///   chunk, or streamed and about to be fenced.
-/// - A record that is durable is not `pending`: what was flushed is fenced before the next record is numbered.
+/// - A record that is durable is not `pending`: flushed bytes are fenced before the next record is numbered.
 /// - Each block of `unsealed` is sealed behind the fence that makes its last record durable.
 pub(crate) struct Durability {
     /// The number of the next record.
@@ -87,17 +87,17 @@ impl Durability {
         self.next += count;
     }
 
-    /// Notes what the last record, or the last entry of the change log, says.
+    /// Notes the number up to which the last record, or the last entry of the change log, states that all is durable.
     pub(crate) fn state(&mut self, seq: u64) {
         self.stated = seq;
     }
 
-    /// Notes that the last record, or the last entry of the change log, is durable: it proves what it says.
+    /// Notes that the last record, or the last entry of the change log, is durable: this proves its statement.
     pub(crate) fn prove_stated(&mut self) {
         self.proved = self.stated;
     }
 
-    /// Notes that the map, durably, says what is durable.
+    /// Notes that the map durably states which records are durable.
     pub(crate) fn proved_by_map(&mut self) {
         self.proved = self.records;
     }

@@ -9,7 +9,7 @@ use crate::{ALIGN, BLOCK};
 ///      stale    overflow  block    offset / 16    footprint / 16
 /// ```
 ///
-/// The footprint is the record with the padding behind it: what its death frees. The stale count
+/// The footprint is the record with the padding behind it: the bytes that its death frees. The stale count
 /// saturates; see [`Entry::STALE_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry(u64);
@@ -49,7 +49,7 @@ impl Entry {
         (self.0 >> 26) as u32 & (Self::BLOCKS_MAX - 1) as u32
     }
 
-    /// In bytes from the block's start.
+    /// Returns the record's offset, in bytes from the block's start.
     pub(crate) fn offset(self) -> u64 {
         (self.0 >> 13 & FIELD) * ALIGN
     }
@@ -59,7 +59,7 @@ impl Entry {
         (self.block(), self.offset())
     }
 
-    /// In bytes.
+    /// Returns the footprint in bytes.
     pub(crate) fn footprint(self) -> u64 {
         (self.0 & FIELD) * ALIGN
     }
@@ -78,7 +78,7 @@ impl Entry {
         Self(self.0 & ((1 << 53) - 1) | u64::from(stale.min(Self::STALE_MAX)) << 53)
     }
 
-    /// The same with one stale version less, if the count is exact.
+    /// Returns the entry with one stale version less, if the count is exact.
     pub(crate) fn with_one_stale_less(self) -> Self {
         match self.stale() {
             Self::STALE_MAX => self,

@@ -104,7 +104,7 @@ impl Index {
         either!(self, index => index.get(key, keys))
     }
 
-    /// The same, or the entry of another key, if the key is not there: the caller compares.
+    /// Returns the entry of a key, or, if the key is not there, perhaps that of another: the caller compares.
     pub(crate) fn get_candidate(&self, key: &[u8], keys: &ReadableBlocks) -> Result<Option<u64>> {
         either!(self, index => index.get_candidate(key, keys))
     }
@@ -114,12 +114,12 @@ impl Index {
         either!(self, index => index.prepare(key));
     }
 
-    /// The same for the full keys that an operation will read, once the key is prepared.
+    /// Prefetches the full keys that an operation will read, once the key is prepared.
     pub(crate) fn prepare_compare(&self, key: &[u8], keys: &ReadableBlocks) {
         either!(self, index => index.prepare_compare(key, keys));
     }
 
-    /// The same for operations on many keys, and for the current records of these keys; waits for the cache misses of
+    /// Prefetches for operations on many keys, and for the current records of these keys; waits for the cache misses of
     /// all together.
     pub(crate) fn prefetch(&self, wanted: &[&[u8]], keys: &ReadableBlocks) {
         let found = |entry| keys.prefetch_record(Entry::from_bits(entry));
@@ -135,7 +135,7 @@ impl Index {
         self.insert_with(key, |_| entry, keys)
     }
 
-    /// Sets the entry of a key to what `entry` makes of the old one, which is returned.
+    /// Sets the entry of a key to the result of `entry` on the old one, which is returned.
     pub(crate) fn insert_with(
         &mut self,
         key: &[u8],
@@ -155,7 +155,7 @@ impl Index {
         either!(self, index => index.modify_present(key, change, keys))
     }
 
-    /// For each of `wanted`, the entry of its key, if `is` accepts it, given the place among them. Waits for
+    /// Returns for each of `wanted` the entry of its key, if `is` accepts it, given the place among them. Waits for
     /// the cache misses of all together.
     pub(crate) fn find_entries(
         &self,

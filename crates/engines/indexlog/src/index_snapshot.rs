@@ -20,7 +20,7 @@
 //! segment   frame (blocks/src/log/frame.rs): number of the snapshot, items
 //! item      kind  len   head: version, k, last record's number    1 a snapshot, the first
 //!            1     4    blocks: number, life, used, first sum     of each block of records
-//!                       tree: key space, of what                  before its leaves
+//!                       tree: key space, kind of its content      before its leaves
 //!                       leaf: its image (halite-index)
 //!                       range: a tombstone of a range
 //!                       end                                       1 a snapshot, the last
@@ -154,7 +154,7 @@ impl Snapshots {
 pub(crate) struct Own {
     all: Snapshots,
     partition: usize,
-    /// When so many bytes are written, the next one is due.
+    /// The bytes written at which the next snapshot is due.
     due_at: u64,
     /// How many were written when counting began, and how many of these were behind the last snapshot.
     begun_at: u64,
@@ -353,10 +353,10 @@ impl Area {
     }
 }
 
-/// A snapshot is not what it has to be. It is not used then.
+/// The error of a snapshot that is damaged or does not fit the store. It is not used then.
 struct Unfit;
 
-/// A part of a snapshot, if it is what it has to be.
+/// A part of a snapshot, if it is whole and fits the store.
 type Fit<T> = std::result::Result<T, Unfit>;
 
 impl From<Error> for Unfit {

@@ -40,16 +40,16 @@
 //! segment (`space/split.rs`); they move only out of sparse blocks (`collection/compact.rs`).
 //!
 //! **Floors.** Modules import those of lower floors only, from the lowest on: the stored forms (`record`, `entry`,
-//! `space/block_map.rs`, `space/split.rs`, `batch/commit_record.rs`), what reads them (`read`, `index`, `tombstones`), and
-//! what is durable (`durability`); `space`, the blocks; `log`, over it; `storage`, the two with the tombstones;
-//! `collection`, which moves records; `write`; `recovery`, which makes a writer of what is stored; `partition` and
-//! `batch`; `engine`. Some folders reach over several floors: `read/scan.rs`, `read/snapshot.rs`, `read/verify.rs` and
-//! `change_log/reader.rs` read whole partitions, `change_log/replay.rs` is a part of recovery, and `index_snapshot` has
-//! what `space` keeps of a snapshot as well as its capture by the writer.
+//! `space/block_map.rs`, `space/split.rs`, `batch/commit_record.rs`), their readers (`read`, `index`, `tombstones`),
+//! and the account of durable records (`durability`); `space`, the blocks; `log`, over it; `storage`, the two with the
+//! tombstones; `collection`, which moves records; `write`; `recovery`, which makes a writer of the stored bytes;
+//! `partition` and `batch`; `engine`. Some folders reach over several floors: `read/scan.rs`, `read/snapshot.rs`,
+//! `read/verify.rs` and `change_log/reader.rs` read whole partitions, `change_log/replay.rs` is a part of recovery, and
+//! `index_snapshot` has the part of a snapshot that `space` keeps as well as its capture by the writer.
 //!
 //! | operation | fences | lines written |
 //! |---|---|---|
-//! | put, delete, batch within a block | 1 | what the records take, rounded up to lines |
+//! | put, delete, batch within a block | 1 | the records' bytes, rounded up to lines |
 //! | the same, deferred | 0; one a sync | the same |
 //! | put of a value over 2 KiB | 1 | value and record |
 //! | batch on several partitions | 1 | the same, and one of 64 bytes a partition |

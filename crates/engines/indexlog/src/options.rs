@@ -58,7 +58,7 @@ pub struct IndexLogOptions {
 }
 
 impl IndexLogOptions {
-    /// Those in the options of an engine, or the defaults.
+    /// Returns the options of this engine in an engine's options, or the defaults.
     #[must_use]
     pub fn of(options: &EngineOptions) -> Self {
         options.own.get()

@@ -300,12 +300,12 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// In bytes, without padding.
+    /// Returns the record's length in bytes, without padding.
     pub(crate) fn len(&self) -> u64 {
         (FIXED + self.key.len() + self.body.len()) as u64
     }
 
-    /// Where the record behind this one starts, if this one starts at `at`.
+    /// Returns where the record behind this one starts, if this one starts at `at`.
     pub(crate) fn next_at(&self, at: u64) -> u64 {
         let align = if self.header.remaining.get() == 0 { BATCH_ALIGN } else { ALIGN };
         (at + self.len()).next_multiple_of(align)
@@ -323,7 +323,7 @@ impl<'a> Record<'a> {
         self.header.flags & OVERFLOW != 0
     }
 
-    /// In bytes.
+    /// Returns the value's length in bytes.
     pub(crate) fn value_len(&self) -> usize {
         if !self.has_overflow() {
             return self.body.len();
@@ -355,7 +355,7 @@ impl<'a> Record<'a> {
         (self.header.flags & OPEN_END == 0).then_some(self.body)
     }
 
-    /// Everything up to this was durable when the record was written.
+    /// Returns the number up to which everything was durable when the record was written.
     pub(crate) fn durable_before(&self) -> u64 {
         match self.header.lag.get() {
             LAG_UNKNOWN => 0,

@@ -33,7 +33,7 @@ fn plain() -> EngineOptions {
     EngineOptions { own: own.into(), ..EngineOptions::new("pool") }
 }
 
-/// As few partitions as can disagree.
+/// Options with the fewest partitions that can disagree.
 fn partitioned() -> EngineOptions {
     EngineOptions { partitioning: Some(Partitioning::Hash(2)), ..plain() }
 }
@@ -64,7 +64,7 @@ fn crash_variants() -> Vec<Variant> {
             share: PARTITIONS_SHARE,
             ..Variant::new("indexlog-partitions", partitioned())
         },
-        // They take segments from each other, and give them back.
+        // The partitions take segments from each other, and give them back.
         Variant {
             kinds: &[Kind::Large, Kind::Collecting],
             ..Variant::new("indexlog-space-partitions", partitioned())

@@ -1,4 +1,4 @@
-//! The space of a partition: its blocks, the map that says durably what they hold, and the space in limbo.
+//! The space of a partition: its blocks, the map that durably states their content, and the space in limbo.
 //!
 //! A block that records are to go into is taken ([`Space::take_block`]), its word in the map says that it is open
 //! ([`Space::open`]), then that it is sealed ([`Space::seal`]); when the block is collected it goes to limbo

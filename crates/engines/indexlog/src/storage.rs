@@ -21,8 +21,8 @@ pub(crate) mod liveness;
 /// The records of a partition, for its writer.
 ///
 /// - Every entry of the view's indexes points to a record in a block of `space`, which is counted as live there.
-/// - Every dead record on the medium is counted, at least once: by the index entry of its key, or by one of `tombstones`.
-///   Those of a block that is being collected, or was and is not free yet, are counted no more.
+/// - Every dead record on the medium is counted, at least once: by the index entry of its key, or by one of
+///   `tombstones`. Those of a block that is being collected, or was and is not free yet, are counted no more.
 pub(crate) struct Storage {
     pub(crate) space: Space,
     pub(crate) log: Log,

@@ -18,7 +18,7 @@ mod dropped;
 
 use dropped::DroppedTombstones;
 
-/// Bytes of its key that the entry of a tombstone keeps: few, whatever index the keys have.
+/// Bytes of its key that the entry of a tombstone keeps: few, with every kind of index.
 pub(crate) const PARTIAL_LEN: PartialLen = PartialLen::Eight;
 
 /// The tombstones of all key spaces.
@@ -215,7 +215,7 @@ impl Tombstones {
         ranges.get(at)
     }
 
-    /// The same, to be changed.
+    /// Returns the tombstone of a range, to be changed.
     pub(crate) fn range_mut(&mut self, space: u32, seq: u64) -> Option<&mut RangeTombstone> {
         let ranges = self.ranges.get_mut(&space)?;
         let at = ranges.binary_search_by_key(&seq, |tombstone| tombstone.seq).ok()?;

@@ -231,7 +231,7 @@ fn main() -> Result<()> {
         None => Disk::in_memory(),
     };
     let codecs = [Compression::None, Compression::Lz4, Compression::Zstd];
-    // Without the feature, there are the first two.
+    // Without the feature, only the first two codecs are there.
     for &compression in &codecs[..if cfg!(feature = "zstd") { 3 } else { 2 }] {
         table(&disk, compression)?;
     }

@@ -22,7 +22,7 @@ use crate::store::Store;
 /// Buckets of a store: so many leaders may gather at once.
 const BUCKETS: usize = 4;
 
-/// Where threads meet to commit together.
+/// The buckets in which threads meet to commit together.
 pub(crate) struct Batching {
     /// Batches that a leader commits at the most, its own among them.
     batches_max: usize,
@@ -61,7 +61,7 @@ enum Outcome {
     Committed(u64),
     /// There was no room for all of them, or no file, and nothing was changed.
     Refused,
-    /// The failure as a message: it is told to all.
+    /// The failure as a message, which every caller gets.
     Failed(Arc<str>),
 }
 

@@ -227,8 +227,8 @@ impl Store {
             || error.is_of_pool_kernel() && are_pools_synced()
     }
 
-    /// Lets no batch be written after an error that leaves open what is durable: a sync that failed is the last.
-    /// Later batches would be refused, and yet be there when the store is opened again.
+    /// Refuses all later batches after an error that leaves the durability of this one unknown, such as a failed sync.
+    /// The store could report them as refused and yet have them when it is opened again.
     pub(crate) fn poison_by(&self, error: &Error) {
         if !self.is_refusal(error) && !planted!(RollFailureForgiven) {
             self.poison(&error.to_string());

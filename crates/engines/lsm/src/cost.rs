@@ -52,7 +52,7 @@ mod tests {
 
     const KEYS: u64 = 64;
 
-    /// What a store goes through, and what stays open of it.
+    /// A change of the store whose effect on the cost is counted; returns the reader that stays open behind it.
     type Event = fn(&Lsm, KeySpaceId, u64) -> Option<Box<dyn Any>>;
 
     /// A store without threads, so that all that it does is counted.

@@ -97,7 +97,7 @@ impl Lsm {
         repair::repair(options, true)
     }
 
-    /// Reports what [`Lsm::repair`] would do, and changes nothing.
+    /// Reports the changes that [`Lsm::repair`] would make, and makes none.
     ///
     /// # Errors
     /// As [`Lsm::repair`].
@@ -213,7 +213,7 @@ impl Lsm {
         self.store.commit_prepared(encoded, bytes, durability, Some(&prepare)).map(drop)
     }
 
-    /// When a batch is durable: one on several trees, on return.
+    /// Returns when a batch is durable: one on several trees, on return.
     fn durability(&self, encoded: &Encoded, durability: Durability) -> Durability {
         let first = encoded.fragments().first().map(|fragment| fragment.tree);
         let several = encoded.fragments().iter().any(|fragment| Some(fragment.tree) != first);

@@ -1,4 +1,4 @@
-//! Errors as the engine reports them, and what they say of a batch.
+//! The engine's errors, and the state in which each leaves a batch.
 
 use std::sync::Arc;
 

@@ -137,7 +137,7 @@ impl Store {
         self.flush_paced(tree, &**frozen, |run| {
             match durable {
                 None => match self.levels.merge_run(tree as u32, run, &change) {
-                    // Not again and again, where nothing has changed since the last attempt.
+                    // Merging in parts is not repeated where nothing has changed since the last attempt.
                     Err(error) if is_no_space(&error) && !self.refusals.is_stuck() => {
                         self.levels.merge_run_in_parts(tree as u32, run, &change, None)?;
                     }
@@ -147,7 +147,7 @@ impl Store {
                     self.levels.merge_run_in_parts(tree as u32, run, &change, Some(hidden))
                 })?,
             }
-            // Before memory lets go of them.
+            // The rows go before memory lets go of the flushed versions.
             self.rows.iter().for_each(|rows| rows.flushed(tree, frozen));
             Ok(())
         })?;

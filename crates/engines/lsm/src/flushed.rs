@@ -32,7 +32,7 @@ impl Flushed {
         Self::of(&global.index, &global.deletes, memtables)
     }
 
-    /// Without its oldest memtable; `None` if there is no other.
+    /// Returns the same without its oldest memtable; `None` if there is no other.
     pub(crate) fn without_oldest(&self) -> Option<Arc<Self>> {
         Self::of(&self.index, &self.deletes, self.memtables[1..].to_vec())
     }

@@ -1,7 +1,7 @@
 //! A fragment: the records of a batch in one zone.
 //!
 //! ```text
-//!  0  check      u64  xxh3 of what follows in the header, seeded
+//!  0  check      u64  xxh3 of the rest of the header, seeded
 //!  8  sequence   u64  of the first record of the whole batch
 //! 16  records    u32  of the whole batch, in all trees
 //! 20  len        u32  bytes of records that follow
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! It begins with a line. The next one begins at the next line, or, if it did not fit, with the memtable's next
-//! zone; then what is left of this one begins with a header without records, fragments or sequence, the mark of
+//! zone; then the rest of this one begins with a header without records, fragments or sequence, the mark of
 //! the end ([`Header::END`]). So a zone that is not the last ends with its last line or with that mark.
 //!
 //! The check of keys lets recovery believe a batch that was durable without reading its values, each of which has a
@@ -38,7 +38,7 @@ pub(crate) struct Header {
     pub(crate) len: u32,
     pub(crate) fragments: u16,
     pub(crate) number: u16,
-    /// Of all records ([`check_of_keys`]).
+    /// The check of the keys of all records ([`check_of_keys`]).
     pub(crate) keys: u32,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct GlobalIndex {
     pub(crate) deletes: Arc<RangeDeletes>,
     /// The memtables that were merged, by slot.
     by_slot: Box<[OnceLock<Arc<Zones>>]>,
-    /// The same, in the order in which they were.
+    /// The zones in the order in which they were merged.
     merged: Mutex<Vec<Arc<Zones>>>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct GroupCommit {
     unsynced: Mutex<Unsynced>,
     /// The sequence up to which everything is committed.
     visible: Arc<AtomicU64>,
-    /// In turns: the next sequence.
+    /// The next sequence, changed in turns alone.
     next_sequence: AtomicU64,
     user_bytes: AtomicU64,
 }
@@ -144,7 +144,7 @@ impl Holder<'_> {
     /// an error of that poisons the store.
     pub(crate) fn commit(&mut self, entry: Entry, values: &Values) {
         let of = self.of;
-        // Behind a batch that could not be committed, none is.
+        // No batch is committed behind one that could not be.
         if of.health.failure().is_some() {
             return;
         }

@@ -1,8 +1,8 @@
 //! Large values on their way into a batch and out of memory.
 //!
 //! Before a batch enters the ring, its large values are written to files ([`Store::write_large`]): a writer that
-//! waits for the disk has no turn. When the batch is committed, files are looked for that it hides
-//! ([`Store::look_for_hidden`]), and those files are removed whose removal is durable, and that no snapshot sees
+//! waits for the disk has no turn. After a commit, the engine looks for the files that the batch hides
+//! ([`Store::look_for_hidden`]), and removes those whose hiding is durable and which no snapshot sees
 //! ([`Store::let_values_go`]). [`crate::values`] has the state of each file.
 
 use std::collections::{BTreeMap, HashMap};
@@ -71,7 +71,7 @@ impl Store {
         Ok(large)
     }
 
-    /// Notes that operations are committed: their large values, and what they hide. `tree_of` says which tree a key is in.
+    /// Notes the large values of committed operations, and the versions that they hide. `tree_of` maps keys to trees.
     pub(crate) fn note_large(
         &self,
         ops: &[Op<'_>],
@@ -158,7 +158,7 @@ impl Store {
             drop(view);
             for (key, value) in found {
                 self.levels.pass_number(value.number);
-                // Where a record beside it is damaged, the file may be needed; reads of the key tell the damage.
+                // Where a record beside it is damaged, the file may be needed; reads of the key report the damage.
                 let is_needed = match self.newest_in_memory(tree, &key, At::Latest) {
                     Ok(newest) => newest.and_then(|(_, file)| file) == Some(value),
                     Err(_) => true,

@@ -10,10 +10,10 @@
 //! root lsm:log-first    the first file of the log that is needed
 //! root lsm:log-resumed  the sequence that the log went on at, behind a hole that a repair left
 //! root lsm:log-end      the log's last file when the store was closed, and below 40 bits how long it was
-//! root lsm:values-aside 1 if the next opening sets files of large values aside, as a repair lost what may refer to them
+//! root lsm:values-aside 1 if the next opening sets files of large values aside, as a repair lost records of them
 //! device 0              objects of memtables (64 bytes), and that of the store
 //! device 1              zones: logical segment = slot * 1024 + number
-//! device 2              zones of what was read from the levels: never committed, so free when the pool is opened
+//! device 2              zones of the cache of levels: never committed, so free when the pool is opened
 //! ```
 
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub(crate) fn cache_device(segments: &Arc<Segments>) -> Device {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) trees: usize,
-    /// Whether memtables are volatile, and there is a log of what is in them.
+    /// Whether memtables are volatile, and a log has their records.
     pub(crate) logged: bool,
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct Known {
     pub(crate) end: (u64, u64),
 }
 
-/// What the pool knows of the log.
+/// Reads the pool's record of the log: its files, and its end if the store was closed.
 pub(crate) fn known_of_log(segments: &Segments) -> Known {
     let end = noted(segments, LOG_END);
     let end = (end >> LEN_BITS, end & ((1 << LEN_BITS) - 1));

@@ -16,11 +16,11 @@ use crate::refusals::Purpose;
 use crate::store::Store;
 use crate::wal::{Wal, no_room};
 
-/// Space for a file is set aside in steps of so many bytes, the first of these for which there is room: to find that there
-/// is none may cost a file system as much as to give all that it has.
+/// Space for a file is set aside in steps of so many bytes, the first of these for which there is room: to find that
+/// there is none may cost a file system as much as to give all that it has.
 const STEPS: [u64; 5] = [4 << 20, 1 << 20, 256 << 10, 64 << 10, 1];
 
-/// Parts of what is set aside that are tried, each half of the one before, where the disk has no more.
+/// Smaller reservations to try where the disk refuses one, each half of the one before.
 const HALVES: u32 = 4;
 
 /// How long a removal waits for room to be made before it looks again.

@@ -2,7 +2,7 @@
 //!
 //! A [`TreeScan`] keeps the memtables that it reads. A thread that makes room has all scans let go of theirs
 //! (`long_scans`): a scan that is not being asked for a pair does at once, another before its next key. A scan that let
-//! go begins anew behind the key that it returned last. It finds what it would have found: the state that it reads is
+//! go begins anew behind the key that it returned last. It finds the same pairs: the state that it reads is
 //! registered ([`ReadAt`]), so all versions of that are kept, wherever they move.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,7 +104,7 @@ impl LongScan {
         let Left { start, end, direction, scan, began, .. } = &mut *left;
         let mut told = Ok(None);
         if scan.is_none() && start < end {
-            // Before the scan finds its sources: it may keep those that are given back later.
+            // The time is read before the scan finds its sources: it may keep those that are given back later.
             *began = scans.time();
             match TreeScan::new(&self.at, self.tree, start, end, *direction) {
                 Ok(begun) => *scan = Some(begun),
@@ -128,7 +128,7 @@ impl Iterator for LongScan {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.step(true)? {
-                // It can be let go before each key, removed or not.
+                // The scan can let go before each key, removed or not.
                 Ok(None) => {}
                 Ok(Some(pair)) => return Some(Ok(pair)),
                 Err(error) => return Some(Err(error)),
@@ -163,7 +163,7 @@ mod tests {
 
     type Pair = (Vec<u8>, Vec<u8>);
 
-    /// What is done between pairs of scans.
+    /// A step of a writer between two pairs of the scan.
     #[derive(Clone, Debug)]
     enum Step {
         Put(u8),

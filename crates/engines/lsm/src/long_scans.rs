@@ -1,4 +1,4 @@
-//! The live scans of a store, which let go of what they keep when room is made.
+//! The live scans of a store, which let go of their memtables when a thread makes room.
 
 use std::collections::BTreeMap;
 use std::sync::Weak;
@@ -10,7 +10,7 @@ use crate::cost;
 
 /// The part of a scan that can be taken from it.
 pub(crate) trait Lease: Send + Sync {
-    /// Has the scan let go of what it keeps if it began before `time`: now, or before its next key if it is on its way
+    /// Has the scan let go of its memtables if it began before `time`: now, or before its next key if it is on its way
     /// to one. Returns whether it did now.
     fn let_go(&self, time: u64) -> bool;
 }

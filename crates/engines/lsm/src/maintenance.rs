@@ -204,7 +204,7 @@ mod tests {
             let removal = Op::DeleteRange { space, start: b"", end: None };
             let later = engine.write(&[removal], Durability::Deferred);
             assert!(matches!(later, Err(Error::Poisoned { .. })));
-            // It ends, and another opening has what was taken, and perhaps what was refused.
+            // Another opening finds every acknowledged key, and may find refused ones.
             drop(engine);
             let engine = Lsm::open(&options(folder.path(), durable)).unwrap();
             for (key, first) in &model {

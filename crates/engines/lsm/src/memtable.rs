@@ -88,7 +88,7 @@ impl Memtable {
         }
     }
 
-    /// From this handle of the ring on, nothing is granted here.
+    /// Grants nothing here from this handle of the ring on.
     pub(crate) fn freeze(&self, bid: u64) {
         self.frozen_at.store(bid, atomic::Ordering::Release);
     }

@@ -92,7 +92,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     visible.store(recovered.last, Ordering::Release);
 
     let limits = sizes::limits(options, &segments, layout, disk.capacity());
-    // In a page cache, each sync would write them to the device.
+    // In a page cache, each sync would write the zones of rows to the device.
     let is_memory = !layout.logged && segments.pool().domain() != Domain::PageCache;
     let rows = if is_memory { Some(cache_rows(&segments, layout, &levels)?) } else { None };
     let health = Arc::clone(levels.health());
@@ -208,7 +208,7 @@ fn cache_rows(segments: &Arc<Segments>, layout: Layout, levels: &Levels) -> Resu
 /// DRAM that memtables may take, where there is a log: 32 of them as they are by default, and a value of any length.
 const VOLATILE_BYTES_MAX: u64 = 2 << 30;
 
-/// A pool in memory for memtables whose records are in the log.
+/// Creates a pool in memory for memtables whose records are in the log.
 fn volatile_pool(options: &EngineOptions) -> Result<Arc<Segments>> {
     let mut pool_options = PoolOptions::default();
     pool_options.in_memory = true;

@@ -69,7 +69,8 @@ pub struct LsmOptions {
     pub levels: Option<PathBuf>,
     /// Where the records committed last are kept.
     pub durable: Durable,
-    /// Bytes at which a memtable is full: 2 MiB at least, 1 GiB at most. `None`: 64 MiB, or an eighth of a smaller pool.
+    /// Bytes at which a memtable is full: 2 MiB at least, 1 GiB at most. `None`: 64 MiB, or an eighth of a smaller
+    /// pool.
     pub memtable_bytes: Option<u64>,
     /// Bytes of memtables that the global indexes of all trees may have before the largest goes to the
     /// levels. `None`: three fifths of the pool's bytes beside memtables.
@@ -102,7 +103,7 @@ pub struct LsmOptions {
 }
 
 impl LsmOptions {
-    /// Those in the options of an engine, or the defaults.
+    /// Returns the options of this engine in an engine's options, or the defaults.
     #[must_use]
     pub fn of(options: &EngineOptions) -> Self {
         options.own.get()

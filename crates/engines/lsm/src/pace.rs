@@ -112,7 +112,7 @@ impl Pace {
         let cost = if speed.is_finite() { cost.max(1) } else { 0 };
         let before = self.cost.swap(cost, Relaxed);
         if before > 0 && cost != before {
-            // Turns that were taken before cost what they would cost now.
+            // Reprices the turns that writers took before at the new cost.
             let now = self.now();
             let scaled = |next: u64| {
                 let ahead = next.saturating_sub(now) as f64;

@@ -1,8 +1,8 @@
-//! An ordered map whose states outlive its changes: a clone takes constant time, and shares what is not changed.
+//! An ordered map whose states outlive its changes: a clone takes constant time, and shares unchanged nodes.
 //!
-//! It is a treap (Seidel and Aragon 1996) whose priorities are hashes of the keys, so its shape follows from which keys
-//! it has. A change copies the path to what it changes: Driscoll et al., "Making Data Structures Persistent" (1989). The
-//! hash is seeded anew in each process, so no choice of keys makes paths long.
+//! It is a treap (Seidel and Aragon 1996) whose priorities are hashes of the keys, so its keys alone determine its
+//! shape. A change copies the path to the changed node: Driscoll et al., "Making Data Structures Persistent" (1989).
+//! The hash is seeded anew in each process, so no choice of keys makes paths long.
 //!
 //! # Costs
 //!
@@ -137,7 +137,7 @@ fn split<K: Clone, V: Clone>(
 ) -> (Link<K, V>, Link<K, V>) {
     let Some(mut node) = link else { return (None, None) };
     cost::step();
-    // Of a node that other states share, this takes a copy.
+    // This copies a node that other states share.
     let changed = Arc::make_mut(&mut node);
     if is_left(&changed.key) {
         let (left, right) = split(changed.right.take(), is_left);

@@ -2,7 +2,7 @@
 //!
 //! Their effect on the keys is a map: from each bound on, up to the next, the sequence of the newest removal. A
 //! removal is newer than all before, so it replaces the content of the map in its range, and the map never has more
-//! than two bounds a removal. Its earlier states stay, for readers of the past, and share what did not change
+//! than two bounds a removal. Its earlier states stay, for readers of the past, and share their unchanged nodes
 //! ([`crate::persistent_map`]). So the newest removal of a key as of a sequence is found by two searches, however
 //! many removals there are; nested ones take no more room than others; and a scan takes one state along.
 
@@ -124,7 +124,7 @@ impl RangeDeletes {
         needed: impl Fn(u64, u64) -> bool,
     ) {
         for delete in deletes {
-            // One at a time, so that no reader waits for many.
+            // The lock is taken for one at a time, so that no reader waits for many.
             let mut state = self.state.write();
             state.add(delete, &needed);
             self.len.store(state.all.len(), Ordering::Release);

@@ -178,7 +178,8 @@ impl Store {
     }
 }
 
-/// Everything behind memtables is committed; and a version that only this reader would see may be gone there.
+/// Returns the sequence to read at behind memtables, where everything is committed; and a version that only this reader
+/// would see may be gone there.
 fn behind_memtables(at: At) -> u64 {
     match at {
         At::Latest => SEQUENCE_MAX,
@@ -194,7 +195,7 @@ fn found<'l, L: Layer>(
     removed: &mut u64,
 ) -> Result<Option<InMemory<'l>>> {
     *removed = (*removed).max(layer.deletes().covering(key, at));
-    // It may be a record of another key.
+    // The candidate may be a record of another key.
     if let Some(address) = layer.index().candidate(layer, key, at).map(Address::from_bits) {
         let zones = layer.zones_of(address).ok_or_else(|| lost(address))?;
         // The check first: a damaged key is not taken for another one.

@@ -52,7 +52,7 @@ impl Kind {
 pub(crate) struct Seed(u64);
 
 impl Seed {
-    /// Of a pool's salt and the memtable's id, which is never used twice.
+    /// Derives the seed from a pool's salt and the memtable's id, which is never used twice.
     pub(crate) fn new(salt: u64, id: u64) -> Self {
         Self(xxh3_64_with_seed(&id.to_le_bytes(), salt))
     }
@@ -115,7 +115,7 @@ pub(crate) struct Lens {
 }
 
 impl Lens {
-    /// Of the first [`HEAD`] bytes.
+    /// Reads the head from the first [`HEAD`] bytes.
     #[inline]
     pub(crate) fn of(head: &[u8]) -> Self {
         let at = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));

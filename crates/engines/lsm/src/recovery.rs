@@ -229,7 +229,7 @@ fn in_parallel<T: Sync, R: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads.min(items.len()) {
-            // Without it, this thread does more.
+            // Without the thread, this one does more.
             let _ = thread::Builder::new().name("lsm-recovery".into()).spawn_scoped(scope, one);
         }
         one();
@@ -345,7 +345,7 @@ fn read_zone(
                 let is_alone = record.len() == payload.len();
                 let len = if is_alone { header.padded() } else { record.len() as u64 };
                 prefetch(&fresh, start + place, len, record.head_and_key().len());
-                // Of a range that is removed, the value is the end.
+                // The value of a removed range is its end.
                 if record.kind() != Some(Kind::RangeDelete) || record.is_whole(zones.seed) {
                     target.add(first + place as u64, record, &mut loader, load);
                 } else {
@@ -425,7 +425,7 @@ fn decide(
     check_turns(targets, &read)?;
     forget_behind_ends(targets, &mut read)?;
     let last = last_whole(read.iter().flat_map(|read| &read.tail), commit_id);
-    // Of each memtable, the zone in which it ends.
+    // The zone in which each memtable ends.
     let mut ends: BTreeMap<usize, u32> = BTreeMap::new();
     for read in read.iter_mut().filter(|read| read.fresh.is_some()) {
         let is_behind = ends.contains_key(&read.target);

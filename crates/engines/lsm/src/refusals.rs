@@ -51,7 +51,7 @@ pub(crate) struct Refusals {
     origin: Instant,
     puts: Gate,
     bookkeeping: Gate,
-    /// For large values, whose room is elsewhere: on the levels' disk, whatever memory and the log have.
+    /// For large values, whose room is on the levels' disk: independent of the room in memory and in the log.
     values: Gate,
     /// Until when removals make room for the large value that was refused last, in nanoseconds from the origin.
     values_wanted_until: AtomicU64,
@@ -320,7 +320,7 @@ impl Refusals {
         self.is_emptying.store(false, Relaxed);
         let now = self.origin.elapsed();
         let next = nanos(now + ((now - began) * EMPTYING_PART).max(LOOKS_APART_MIN));
-        // Unless a range was removed meanwhile: then the next emptying may begin at once.
+        // If a range was removed meanwhile, the next emptying may begin at once.
         let _ = self.next_emptying.compare_exchange(u64::MAX, next, Relaxed, Relaxed);
         emptied
     }
@@ -352,7 +352,7 @@ mod tests {
     fn what_is_as_large_as_a_batch_that_was_refused_is_refused_without_a_look() {
         let refusals = Refusals::new(true);
         assert!(matches!(refusals.enter(Purpose::Put, 100), Entrance::Open));
-        // One that took all of the time: the next look is as far away as it gets.
+        // The look took all of the time: the next one is as far away as it gets.
         refusals.note(Purpose::Put, 100, &full(), Some(Duration::ZERO));
         let gate = &refusals.puts;
         gate.next.store(u64::MAX, Relaxed);

@@ -51,7 +51,7 @@ const SEVERAL_ZONES: u64 = 16 << 20;
 const VALUES_SHARE: u64 = 2;
 
 impl LsmOptions {
-    /// Memtables that are full soon, so that the short histories of the crash lab have all that becomes of them.
+    /// Memtables that are full soon, so that the short histories of the crash lab have every stage of them.
     #[must_use]
     pub fn for_lab(durable: Durable, commit_points: CommitPoints) -> Self {
         Self::for_lab_with_memtables(durable, commit_points, 1 << 10)

@@ -1,5 +1,5 @@
-//! Repairs the files beside the pool of a store that is not open: its levels, of which `levels/repair.rs` says what a
-//! repair can and cannot do, and its log. In the pool, only the knowledge of these files is changed: repaired levels
+//! Repairs the files beside the pool of a store that is not open: its levels (`levels/repair.rs` has the limits of
+//! such a repair) and its log. In the pool, only the knowledge of these files is changed: repaired levels
 //! are newer than those that they may be a copy of, and of a log that was damaged the pool knows nothing.
 
 use halite_alloc::Segments;
@@ -11,7 +11,7 @@ use crate::levels::{Findings, LevelsOptions, Repaired};
 use crate::open::{disk, levels_options};
 use crate::wal::Found;
 
-/// Repairs, or, unless `for_good`, says what that would do.
+/// Repairs the files, or, unless `for_good`, only reports the changes that a repair would make.
 pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairReport> {
     let options = &EngineOptions { create: false, ..options.clone() };
     // A process that has the store open holds the pool's lock.
@@ -32,7 +32,8 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     let levels = Findings::of(&disk, store_id, &levels_options, is_ours).map_err(from_levels)?;
     let is_lost = levels.is_damaged() || log.as_ref().is_some_and(Found::is_broken);
     if for_good && is_lost && layout::has_values(&home) {
-        // Before files that may refer to them get other names. Memory may refer to some: the next opening knows
+        // This is noted before files that may refer to them get other names. Memory may refer to some: the next opening
+        // knows
         // which.
         layout::set_values_aside(&home, true)?;
     }

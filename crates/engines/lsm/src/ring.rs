@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A walk: [`Ring::enter`] waits until no thread has the turn, and takes the next handle (`bid`). In its turn, alone,
-//! the thread takes what has to be in order, a sequence and space, and leaves it in the handle's slot
+//! the thread gets its sequence and space, which must be in order, and leaves them in the handle's slot
 //! ([`Turn::grant`]). Then it writes, beside all others. [`Granted::finish`] says that it is done: a thread that
 //! finds the oldest handle that is not committed (`hid`) finished commits it, and all finished ones behind it, each
 //! when the one before is committed (`pid`). So no thread waits to leave its work to another; a thread that has to
@@ -20,7 +20,7 @@
 //! paper's, whose threads spin, waiting is by a [`WaitStrategy`], and a thread that commits wakes those that wait for
 //! it, once.
 //!
-//! A handle that is dropped is finished with what is in its slot: a thread that fails stops no other.
+//! A handle that is dropped counts as finished, with the content of its slot: a thread that fails stops no other.
 
 use std::cell::Cell;
 
@@ -30,7 +30,7 @@ use halite_sim::locks::Mutex;
 use crate::sync::{AtomicU64, Ordering, unless_weakened};
 use crate::wait::{Place, Waiting};
 
-/// The ring. `T` is what a turn leaves for the commit.
+/// The ring. A turn leaves a `T` in its slot for the commit.
 pub(crate) struct Ring<T> {
     /// The next handle, twice; one more while a thread has the turn.
     bid: Line,
@@ -264,7 +264,7 @@ mod tests {
                             turn.pass();
                             continue;
                         }
-                        // In turn: a load and a store suffice.
+                        // Threads are here in turn: a load and a store suffice.
                         let number = next.load(Ordering::Relaxed);
                         next.store(number + 1, Ordering::Relaxed);
                         if round % 50 == 0 {

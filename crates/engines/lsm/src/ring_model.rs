@@ -14,11 +14,11 @@ use crate::weakness::Weakness;
 /// A ring, and the words that its threads write. All accesses are relaxed: their order comes from the ring alone.
 struct Model {
     ring: Ring<usize>,
-    /// In turns: the next number.
+    /// The next number, changed in turns alone.
     next: AtomicU64,
     /// The word that each thread writes beside the others.
     written: [AtomicU64; 3],
-    /// By commits: how many there were.
+    /// The number of commits, changed by commits alone.
     committed: AtomicU64,
 }
 
@@ -51,7 +51,7 @@ impl Model {
         assert!(self.committed.load(Ordering::Relaxed) > number as u64);
     }
 
-    /// A thread that is granted nothing, and sees in its turn, alone, what was committed.
+    /// Runs a thread that is granted nothing, and sees in its turn, alone, every committed batch.
     fn pass(&self) {
         let turn = self.ring.enter(|_, number| self.commit(number));
         turn.wait_alone();

@@ -44,7 +44,7 @@ impl Keys<'_> {
         let all = KeyRange::all();
         let Some(mut first) = self.seek(&all, Direction::Forward)? else { return Ok(None) };
         let Some(mut last) = self.seek(&all, Direction::Reverse)? else { return Ok(None) };
-        // Of keys with a common prefix, the first and the last.
+        // `first` and `last` are the first and the last key with a common prefix.
         while first != last {
             let depth = first.iter().zip(&*last).take_while(|(a, b)| a == b).count();
             match self.choose(&first, &last, depth, random)? {
@@ -70,7 +70,7 @@ impl Keys<'_> {
         random: &mut Random,
     ) -> Result<Option<Bytes>> {
         let low = first.get(depth).copied();
-        // Those that may be there.
+        // The bytes that may be there.
         let mut bytes: Vec<u8> = (low.unwrap_or(0)..=last[depth]).collect();
         loop {
             let place = random.below(bytes.len() + usize::from(low.is_none()));

@@ -102,7 +102,7 @@ impl Of {
 }
 
 impl LayerScan {
-    /// At the first key.
+    /// Begins at the first key.
     fn new(of: Of, cursor: RadixCursor) -> Self {
         let mut scan = Self { of, cursor, current: None, key: Vec::new() };
         scan.advance();

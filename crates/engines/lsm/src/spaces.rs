@@ -53,7 +53,7 @@ impl OpenSpaces {
         self.all.load_full()
     }
 
-    /// For the thread that changes them, alone.
+    /// Replaces the key spaces; only the thread that changes them calls this.
     pub(crate) fn store(&self, spaces: Spaces) {
         self.first.store(spaces.first(), Ordering::Release);
         self.all.store(Arc::new(spaces));
@@ -139,7 +139,7 @@ impl Spaces {
         }
     }
 
-    /// By name.
+    /// Returns the key spaces by name.
     pub(crate) fn named(&self) -> Vec<(String, KeySpaceId)> {
         let mut named: Vec<_> =
             self.names.iter().map(|(&id, name)| (name.to_string(), KeySpaceId(id))).collect();

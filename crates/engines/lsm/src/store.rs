@@ -72,8 +72,8 @@ impl Store {
         self.health.poison(why.to_owned());
     }
 
-    /// Refuses what is to be begun if the store may not be written to any more: also after the kernel failed to sync a
-    /// pool, whichever work that was for. A batch that is stored from then on could be found by the next opening though
+    /// Refuses new work once the store may not be written to: also after the kernel failed to sync the pool for any
+    /// other thread. The next opening could find a batch that is stored from then on, though
     /// it was refused.
     pub(crate) fn check_healthy(&self) -> Result<()> {
         self.health.check()?;

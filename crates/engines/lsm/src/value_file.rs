@@ -111,7 +111,7 @@ impl Opened {
             halite_disk::Error::Missing { .. } => Error::Missing { file: name.clone() },
             error => error.into(),
         })?;
-        // Before memory is taken for the length that a reference has.
+        // Checked before memory is taken for the length that a reference has.
         if file.len() != file_len(wanted.len) {
             let wanted = file_len(wanted.len);
             let why = format!("it has {} bytes, and should have {wanted}", file.len());
@@ -154,8 +154,8 @@ impl Opened {
 /// Reads a value.
 ///
 /// # Errors
-/// [`Error::Missing`], [`Error::Damaged`], [`Error::Foreign`], [`Error::Misnamed`], [`Error::Format`]; what the disk
-/// says.
+/// [`Error::Missing`], [`Error::Damaged`], [`Error::Foreign`], [`Error::Misnamed`], [`Error::Format`]; an error of the
+/// disk.
 pub(crate) fn read(disk: &Disk, store_id: u128, wanted: &ValueRef) -> Result<Vec<u8>> {
     let file = Opened::open(disk, store_id, wanted)?;
     let mut value = vec![0; wanted.len as usize];

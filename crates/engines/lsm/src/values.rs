@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! written    the batch that refers to it is on its way
-//! in memory  a memtable or a global index has the version, or, what comes to the same, the log
+//! in memory  a memtable, a global index or the log has the version
 //! on its way a flush has taken the version up, and may have written it to a table
 //! in levels  a table has it; the manifest has the list of each table's files
 //! ```
@@ -152,7 +152,8 @@ impl Values {
         Ok(Written { values: self, value, is_kept: false })
     }
 
-    /// Whether the names of the folder can be changed, and made durable. After a sync of them that failed they never can.
+    /// Whether the names of the folder can be changed, and made durable. After a sync of them that failed they never
+    /// can.
     pub(crate) fn is_disk_synced(&self) -> bool {
         self.disk.check_synced().is_ok()
     }
@@ -318,7 +319,8 @@ impl Values {
         is_there
     }
 
-    /// Notes that tables of a tree are durable that have these files: all that a flush brought to the levels, or a part.
+    /// Notes that tables of a tree are durable that have these files: all that a flush brought to the levels, or a
+    /// part.
     pub(crate) fn in_levels(&self, tree: u32, numbers: &[u64]) {
         let mut state = self.state.lock();
         for number in numbers {
@@ -361,7 +363,7 @@ impl Values {
     pub(crate) fn bury(&self) {
         let dead = std::mem::take(&mut *self.graveyard.lock());
         for number in dead {
-            // If it stays, the next opening removes it.
+            // If the file stays, the next opening removes it.
             let _ = self.disk.remove(&value_name(number));
         }
     }

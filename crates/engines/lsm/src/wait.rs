@@ -118,7 +118,7 @@ impl Waiting {
         }
     }
 
-    /// Lets one thread that waits at a place look again: only one can have what they wait for.
+    /// Lets one of the threads that wait at a place look again, where only one can succeed.
     #[inline]
     pub(crate) fn wake_one(&self, at: &Place) {
         if self.has_parked(at) && !at.waking.swap(true, Ordering::Relaxed) {

@@ -62,7 +62,7 @@ pub(crate) struct Zones {
 pub(crate) struct Granted<'a> {
     pub(crate) address: Address,
     pub(crate) grant: Grant<'a>,
-    /// For the mark of the end of the zone before.
+    /// The grant for the mark of the end of the zone before.
     pub(crate) end: Option<Grant<'a>>,
 }
 

@@ -1,4 +1,4 @@
-//! A bank: several threads transfer money between accounts, and the sum stays what it was.
+//! A bank: several threads transfer money between accounts, and the sum stays the same.
 //!
 //!     cargo run --release -p halite --example transactions [-- FOLDER]
 //!
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
             threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
         })?;
 
-        // Read-only: one state, that of all transfers so far, and nobody waits for it.
+        // Read-only: one state, that of all transfers so far, and no transfer waits for it.
         let audit = db.begin(TransactionOptions::default().isolation(Isolation::Snapshot))?;
         let sum = audit
             .iter(&accounts)?

@@ -24,7 +24,7 @@ use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 pub struct Builder {
     /// `None`: the engine of the existing database, or the first engine.
     pub(crate) engine: Option<String>,
-    /// Those for the engine; where the pool is, is said when the database opens.
+    /// The options of the engine; the pool's path comes when the database opens.
     pub(crate) options: EngineOptions,
 }
 

@@ -144,8 +144,8 @@ impl Database {
         Batch::new(Arc::clone(&self.engine))
     }
 
-    /// The database as it is now, all key spaces at once. Taking a snapshot costs the same whatever the size of the
-    /// database.
+    /// Takes a snapshot of the database as it is now, all key spaces at once. Its cost does not depend on the size of
+    /// the database.
     ///
     /// # Errors
     /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].

@@ -1,4 +1,4 @@
-//! The engines, by name: the registry, and what a database does with the row of its engine.
+//! The engines, by name: the registry, and a database's use of the row of its engine.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -128,8 +128,8 @@ pub(crate) fn discard_beside(options: &EngineOptions) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the folders elsewhere that options name for files beside the pool: `place` is given the folder's name beside
-/// the pool, and the one elsewhere.
+/// Replaces the folders elsewhere that options name for files beside the pool: `place` is given the folder's name
+/// beside the pool, and the one elsewhere.
 pub(crate) fn place_beside<E>(
     options: &mut EngineOptions,
     place: impl Fn(&str, PathBuf) -> std::result::Result<Option<PathBuf>, E>,

@@ -36,7 +36,7 @@ pub(crate) fn make(path: &Path) -> io::Result<Vec<PathBuf>> {
 /// That of the first that cannot be synced.
 pub(crate) fn sync_names(made: &[PathBuf]) -> io::Result<()> {
     made.iter().try_for_each(|folder| match folder.parent() {
-        // Of a name alone, the parent is an empty path.
+        // The parent of a name alone is an empty path.
         Some(above) if above.as_os_str().is_empty() => sync(Path::new(".")),
         Some(above) => sync(above),
         None => Ok(()),

@@ -2,8 +2,8 @@
 //!
 //! A [`Database`] is a folder with one pool in it, on persistent memory (DAX), on tmpfs or on an
 //! ordinary file. It holds named [`KeySpace`]s of ordered byte-string keys. Every write is atomic
-//! and, unless it asks otherwise, durable when it returns; [`Database::domain`] says what durable
-//! means on the medium at hand.
+//! and, unless it asks otherwise, durable when it returns; [`Database::domain`] tells the meaning of durable
+//! on the medium at hand.
 //!
 //! ```
 //! # let folder = tempfile::tempdir()?;
@@ -22,7 +22,7 @@
 //! batch.delete(&fruit, "banana");
 //! batch.commit()?;
 //!
-//! // What a transaction read has not changed when it commits; if it has, it runs again.
+//! // A transaction commits only if its reads still hold; if not, it runs again.
 //! db.transaction(|tx| {
 //!     let colour = tx.get(&fruit, "apple")?.map(|value| value.to_vec());
 //!     tx.put(&fruit, "apple", colour.unwrap_or_default())

@@ -25,8 +25,8 @@ const DEEP: &str = "HALITE_DEEP";
 /// How long room may take to come back: a machine may stall.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a test again, with a disk that a script mounts at the folder: as root, or as root of a user namespace, which may
-/// mount less.
+/// Runs a test again, with a disk that a script mounts at the folder: as root, or as root of a user namespace, which
+/// may mount less.
 fn on_disk(test: &str, mount: &str, run: impl FnOnce(&Path)) {
     if let Some(folder) = env::var_os(FOLDER) {
         return run(Path::new(&folder));
@@ -283,8 +283,8 @@ fn fill_and_remove_each(pool: &Path, levels: &Path, durable: Durable) {
     }
 }
 
-/// Values in files of their own fill the disk; those that the levels have give their room back when they are removed, few or
-/// many.
+/// Values in files of their own fill the disk; those that the levels have give their room back when they are removed,
+/// few or many.
 fn fill_with_large_values(pool: &Path, levels: &Path, durable: Durable) {
     const LARGE: usize = 400_000;
     let (memtable_bytes, global_index_bytes) = (Some(2 << 20), Some(2 << 20));

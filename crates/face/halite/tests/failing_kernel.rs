@@ -362,7 +362,7 @@ fn without_descriptors_batches_are_refused_and_the_store_goes_on_when_there_are_
                     }
                 }
             }
-            // If the pool has the latest commits, there may be room for all.
+            // In persistent memory, the pool may have room for all batches.
             assert!(refused > 0 || matches!(kind, Kind::Lsm), "{}", store.what);
             store.failures.stop();
             store.compare();

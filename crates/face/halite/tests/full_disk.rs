@@ -1,4 +1,4 @@
-//! A full disk, below the engine lsm: no acknowledged write is lost, errors say what is wrong, reads go on, and so do
+//! A full disk, below the engine lsm: no acknowledged write is lost, errors name the cause, reads go on, and so do
 //! writes when there is room again.
 //!
 //! The disk is a file system in memory, mounted in a private mount namespace; where that is not allowed, the tests

@@ -73,7 +73,7 @@ impl Store {
 
     /// A write of `kind` in a space of so many keys.
     fn write(&mut self, kind: Kind, keys: u64, len: usize, number: u64) {
-        // Of a step that is prime to the number of keys, in no order.
+        // The step is prime to the number of keys, so all keys come, in no order.
         let key = number * 7_919 % keys;
         match kind {
             Kind::Put => self.put(key, len, number),
@@ -174,8 +174,8 @@ fn a_full_store_says_what_holds_its_space() {
     assert_eq!((stats.held_bytes, stats.oldest_reader), (0, None));
 }
 
-/// Values of `len` bytes under random keys are overwritten by transactions alone, each of so many of them, of which so many
-/// are open at once: so a snapshot is always under way that is as young as can be.
+/// Values of `len` bytes under random keys are overwritten by transactions alone, each of so many of them, of which so
+/// many are open at once: so a snapshot is always under way that is as young as can be.
 fn overwrite_by_transactions(percent: u64, len: usize, writes: u64, open: usize) {
     println!("{percent} of 100 alive, {open} transactions of {writes} values of {len} bytes");
     let (mut store, keys) = Store::filled(percent, len);
@@ -289,7 +289,7 @@ fn a_snapshot_that_lasts_is_named_and_costs_no_more_than_it_shows() {
 }
 
 /// A twentieth of the keys in a lasting snapshot is overwritten again and again: that goes on for ever, and the bytes
-/// moved are at most a few times those written, whatever other snapshots come and go.
+/// moved are at most a few times those written, while any other snapshots come and go.
 #[test]
 fn few_keys_are_overwritten_any_number_of_times_under_a_snapshot_that_lasts() {
     for others in [0, 3] {

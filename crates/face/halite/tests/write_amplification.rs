@@ -2,9 +2,9 @@
 //! engine.
 //!
 //! On an ordinary file, the kernel counts the bytes that it takes for dirty (`write_bytes` of `/proc/self/io`): whole
-//! folios, whatever of them was stored. On persistent memory and in a file system in memory, the pool counts the lines and
-//! the blocks of the medium that are written back. Both counts are of the whole process, or of one pool; so all cases
-//! are one test, one after the other, in a program of its own.
+//! folios, even if few of their bytes were stored. On persistent memory and in a file system in memory, the pool counts
+//! the lines and the blocks of the medium that are written back. Both counts are of the whole process, or of one pool;
+//! so all cases are one test, one after the other, in a program of its own.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -53,8 +53,8 @@ fn forget_pages(folder: &Path) {
     }
 }
 
-/// Copies the files below `from`, as a program does that reads and writes much at once: the kernel keeps what it wrote in
-/// folios as large as it has, and so what it read.
+/// Copies the files below `from` as a program does that reads and writes much at once: the kernel then caches all bytes
+/// that are read or written in folios as large as it has.
 fn copy_files(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -117,7 +117,7 @@ struct Case {
 
 impl Case {
     fn open(self, path: &Path, domain: Option<Domain>) -> Database {
-        // Of what is overwritten, snapshots of the index are taken too.
+        // Snapshots of the index are taken while keys are overwritten, too.
         let builder =
             Database::builder().max_size(self.pool_mib << 20).index_snapshot(Some(4 << 20));
         let builder = match domain {
@@ -194,9 +194,9 @@ impl Case {
     /// How many bytes the device may be written for the puts.
     ///
     /// A put that is durable by itself has the pages written that it touches: one of records, one more for a large
-    /// value, one of the change log if it does not have the value. Some more are for what is written now and then: words
-    /// of the map, files that grow, and what a store writes of each partition when it begins. Batches have their bytes written, and what
-    /// collection, a change log, or flushes and compactions write again.
+    /// value, one of the change log if it does not have the value. Some more are for occasional writes: words of the
+    /// map, files that grow, and the beginning of each partition. Batches have their bytes written, and those that
+    /// collection, a change log, flushes or compactions write again.
     fn device_bytes_max(self) -> u64 {
         if self.batch > 1 {
             let times = match self.kind {
@@ -213,8 +213,8 @@ impl Case {
     }
 
     /// How many bytes of the pool may be written back for the puts: the user's, twice if they are in a change log
-    /// too, a header, and what of the first and the last block of the medium others have; and what is written now and
-    /// then.
+    /// too, a header, and the bytes of others in the first and the last block of the medium; and occasional
+    /// writes.
     fn memory_bytes_max(self) -> u64 {
         let copies = if self.kind == Kind::IndexLogWithChanges { 2 } else { 1 };
         let of_puts = self.user_bytes() * 11 / 10 + self.puts_all() * 2 * MEDIA_BLOCK;
@@ -282,7 +282,7 @@ fn bytes_on_the_device_are_within_bounds_of_those_that_users_write() {
     let is_counted = is_counted(on_disk);
     if !is_counted {
         let folder = on_disk.display();
-        // Not as the test prints: that is kept back where it does not fail.
+        // Past the test's captured output, which is shown only if it fails.
         let _ = writeln!(
             io::stderr(),
             "NOT TESTED: writes to ordinary files, as no device counts what is written to {folder}; set \

@@ -3,7 +3,7 @@
 //! Up to [`AHEAD`] of a connection's requests that have arrived are parsed together, and the memory that all of them
 //! will read is prefetched before the first is executed: so their cache misses overlap. The first requests of
 //! connections that are ready at once are prefetched together, too (`event_loop`). If a request cannot be executed, for
-//! whatever reason, those behind it are parsed again later.
+//! any reason, those behind it are parsed again later.
 
 use std::ops::Range;
 

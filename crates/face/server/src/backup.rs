@@ -3,7 +3,7 @@
 //! `HALITE.BACKUP BEGIN` takes a snapshot, and starts a thread that writes it as a backup into a [`Pipe`].
 //! `HALITE.BACKUP NEXT` returns the next piece; while there is none, the command waits in its connection, and no other
 //! connection does. The thread waits in turn while the few pieces that are ready are not fetched. So a backup takes as
-//! much memory as these pieces, whatever its length, and no file is written where the server runs.
+//! much memory as these pieces, at any length, and no file is written where the server runs.
 //!
 //! One backup is taken at a time. It ends with its client, or when its client has fetched no piece for a minute: the
 //! space that the snapshot holds is not reused meanwhile.
@@ -158,7 +158,8 @@ impl Writer {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             if Instant::now() >= until {
-                let why = format!("nobody has asked for more of it for {} s", PATIENCE.as_secs());
+                let why =
+                    format!("no client has asked for more of it for {} s", PATIENCE.as_secs());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
             let waited = self.pipe.changed.wait_timeout(pieces, PAUSE);

@@ -18,7 +18,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Where to write the reply.
+    /// Returns the writer of the reply.
     #[inline]
     pub(crate) fn reply(&mut self) -> Reply<'_> {
         Reply { out: self.out, protocol: self.client.protocol }
@@ -57,9 +57,9 @@ impl<'a> Call<'a> {
         if self.service.store.ending.breaks_off() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
-    /// Whether a reply that began at `start` has to be written on: beyond the limit its client is dropped for it, so the
-    /// rest is not needed. Refuses when the server has to end. A reply that grows with the words of its request asks this
-    /// behind each.
+    /// Whether a reply that began at `start` has to be written on: beyond the limit its client is dropped for it, so
+    /// the rest is not needed. Refuses when the server has to end. A reply that grows with the words of its request
+    /// asks this behind each.
     #[inline]
     pub(crate) fn must_write_on(&self, start: usize) -> Outcome<bool> {
         self.check_ending()?;
@@ -72,7 +72,7 @@ impl<'a> Call<'a> {
         string(self.service.store.get(self.client.db, key)?)
     }
 
-    /// Whether a key has a value of whatever type.
+    /// Whether a key has a value of any type.
     pub(crate) fn contains(&mut self, key: &[u8]) -> Outcome<bool> {
         Ok(self.service.store.contains(self.client.db, key)?)
     }

@@ -28,7 +28,7 @@ impl Clients {
         self.places.get_mut(token)?.take()
     }
 
-    /// Ends what [`Clients::take_out`] began.
+    /// Puts back a client that [`Clients::take_out`] took.
     pub(crate) fn put_back(&mut self, token: usize, client: Box<Client>) {
         self.places[token] = Some(client);
     }

@@ -142,7 +142,7 @@ impl Connection {
     /// The threads that have to be notified of room for their replies, and how much. Replies that wait for earlier ones
     /// count only once those have come.
     pub(crate) fn room(&mut self) -> impl Iterator<Item = (usize, usize)> {
-        // Not for each reply a message.
+        // Room is reported in quarters of the credit, not for each reply.
         self.answers.take_owed(CREDIT / 4)
     }
 

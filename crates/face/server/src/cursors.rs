@@ -1,7 +1,7 @@
 //! The cursors of scans over ordered keys.
 //!
 //! The keys of a partition are in order, so a scan goes on behind the last key that it visited: a key that exists
-//! during the whole scan is returned whatever changes around it. A client holds a number, not a key: a cursor, for
+//! during the whole scan is returned, however other keys change. A client holds a number, not a key: a cursor, for
 //! which the partition keeps the key. A cursor may be used again, and by other clients.
 //!
 //! Cursors are kept while there is room. Then those are dropped first that their scans have passed: whose next cursor

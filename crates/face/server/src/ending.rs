@@ -4,8 +4,8 @@
 //! part of it. In the first half, requests that have arrived are still executed. After that, running commands break
 //! off, and further requests are refused: loops over keys, and other loops that may be long, check
 //! [`Ending::breaks_off`] at each step. In the third quarter, threads wait for operations that others have to finish,
-//! and in the last, clients read their last replies. So the server ends within the grace, whatever clients have
-//! requested, and as soon as no work is left.
+//! and in the last, clients read their last replies. So the server ends within the grace after any requests of its
+//! clients, and as soon as no work is left.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -62,8 +62,8 @@ struct Counted {
 }
 
 impl KeyCounts {
-    /// The keys of each of so many databases, in some partitions, as they are `now`. If there are too many to be counted
-    /// at once, and the last count is old, it begins another one, unless the server ends.
+    /// The keys of each of so many databases, in some partitions, as they are `now`. If there are too many to be
+    /// counted at once, and the last count is old, it begins another one, unless the server ends.
     pub(crate) fn count(
         &self,
         store: &Store,
@@ -73,7 +73,7 @@ impl KeyCounts {
     ) -> Vec<Keys> {
         let mut left = LOOKS_MAX;
         let mut keys = Vec::new();
-        // From the last database to the first: the share that one leaves unused, those before it get.
+        // Counts from the last database to the first: each may use the share that those behind it left.
         for db in (0..databases).rev() {
             let mut share = 0..(left / (db as u64 + 1)).max(1);
             let counted = store.count(db, partitions, || share.next().is_some());

@@ -35,7 +35,7 @@ fn try_listen(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if addr.is_ipv6() {
-        // So that the same port can be listened on for IPv4 too.
+        // Lets another socket listen on the same port for IPv4.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     net::bind(&socket, &addr)?;
@@ -65,8 +65,8 @@ pub(crate) fn reserved(engine: u64, threads: usize) -> u64 {
     engine + OTHER_DESCRIPTORS + DESCRIPTORS_PER_THREAD * threads as u64
 }
 
-/// How many of `wanted` clients there may be, beside as many other descriptors, and at least one; the limit is raised as
-/// far as it may be.
+/// How many of `wanted` clients there may be, beside as many other descriptors, and at least one; the limit is raised
+/// as far as it may be.
 pub(crate) fn clients_possible(wanted: usize, reserved: u64) -> usize {
     let allowed = raise(wanted as u64 + reserved);
     (allowed.saturating_sub(reserved) as usize).clamp(1, wanted.max(1))

@@ -1,7 +1,7 @@
 //! Bringing partitions to their threads, as they are recovered.
 //!
-//! Loader threads wait for one partition after the other, the one first that a request waits for, read the deadlines of its
-//! keys, and bring its [`crate::store::Part`] to the thread that owns it.
+//! Loader threads wait for one partition after the other, the one first that a request waits for, read the deadlines of
+//! its keys, and bring its [`crate::store::Part`] to the thread that owns it.
 //!
 //! A partition that could not be recovered, or read, has a part as well, which is marked as broken: its requests are
 //! refused with the reason, and those of other partitions go on.
@@ -36,7 +36,7 @@ impl Loader {
     /// The error of opening the databases.
     pub(crate) fn run(&self) -> Result<(), Error> {
         let Some(opened) = self.open()? else { return Ok(()) };
-        // As many threads as recover partitions.
+        // There are as many threads as recover partitions.
         let cores = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             for _ in 1..cores.min(self.homes.len()) {
@@ -65,7 +65,7 @@ impl Loader {
             }
         }
         if !Opened::exist(&self.db, self.databases)? {
-            // To make key spaces takes all of them.
+            // Making a key space needs all partitions.
             for number in 0..self.homes.len() {
                 if !self.wait(number)? {
                     return Ok(None);

@@ -1,8 +1,8 @@
 //! Which partitions are recovered, while the server answers.
 //!
-//! The loader (`loader`) brings the part of each partition that is there to the thread that owns it, which serves it from
-//! then on. Until then no thread has the part: a request that needs it waits in its connection, moves it to the front of
-//! the queue, and is tried again when another partition is ready. Commands without keys are not affected.
+//! The loader (`loader`) brings the part of each partition that is there to the thread that owns it, which serves it
+//! from then on. Until then no thread has the part: a request that needs it waits in its connection, moves it to the
+//! front of the queue, and is tried again when another partition is ready. Commands without keys are not affected.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ pub(crate) struct Loading {
     ready: AtomicU64,
     /// The partitions whose requests are refused.
     broken: AtomicU64,
-    /// Those that no loader thread has begun to wait for, the next one first.
+    /// The partitions that no loader thread has begun to wait for, the next one first.
     queue: Mutex<VecDeque<usize>>,
     /// By thread: parts that it has yet to take.
     arrived: Vec<Mutex<Vec<Part>>>,

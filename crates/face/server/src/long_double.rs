@@ -22,7 +22,7 @@ const EXPONENT_MAX: i32 = 16383 - 63;
 const EXPONENT_MIN: i32 = -16382 - 63;
 /// The longest text taken for a number, in bytes.
 const TEXT_LEN_MAX: usize = 5 * 1024;
-/// Decimal exponents beyond it are out of range whatever the digits, which are fewer.
+/// Decimal exponents beyond it are out of range with any digits, which are fewer.
 const DECIMAL_EXPONENT_MAX: i64 = 10_100;
 /// Digits behind the point in text.
 const FRACTION_DIGITS: u32 = 17;
@@ -111,7 +111,7 @@ impl LongDouble {
         Self::round(negative, &Natural::from(magnitude), high.exponent - 62, false)
     }
 
-    /// With 17 digits behind the point at most, without trailing zeros.
+    /// Returns the number with 17 digits behind the point at most, without trailing zeros.
     pub(crate) fn to_text(self) -> String {
         let (whole, fraction) = if self.exponent >= 0 {
             let mut whole = Natural::from(u128::from(self.mantissa));

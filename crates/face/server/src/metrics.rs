@@ -221,7 +221,7 @@ impl Metrics {
         );
         let _ = write!(
             text,
-            "# HELP halite_domain_info What a fence guarantees on this medium.\n\
+            "# HELP halite_domain_info The guarantee of a fence on this medium.\n\
              # TYPE halite_domain_info gauge\nhalite_domain_info{{domain=\"{}\"}} 1\n",
             stats.domain
         );

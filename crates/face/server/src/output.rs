@@ -12,7 +12,7 @@ use crate::shard::packet::LARGE;
 /// The most memory for replies that a connection keeps while none waits, in bytes: for large replies, new memory costs
 /// as much as copying them.
 const KEPT: usize = 2 << 20;
-/// The same for a connection that is silent.
+/// Bytes of a buffer that a silent connection keeps.
 const KEPT_SILENT: usize = 64 << 10;
 /// Bytes of replies behind which another buffer begins.
 const PIECE_LEN: usize = 1 << 20;
@@ -37,7 +37,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Where the next reply is written to, behind the replies that it holds.
+    /// Returns the buffer that the next reply is written to, behind the replies that it holds.
     #[inline]
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.last

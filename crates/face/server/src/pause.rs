@@ -1,4 +1,4 @@
-//! CLIENT PAUSE: what waits, and until when.
+//! CLIENT PAUSE: the requests that wait, and until when.
 
 use std::time::Instant;
 

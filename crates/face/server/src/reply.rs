@@ -84,7 +84,7 @@ impl Reply<'_> {
         });
     }
 
-    /// That there is no array.
+    /// Writes that there is no array.
     pub(crate) fn null_array(&mut self) {
         self.out.extend_from_slice(match self.protocol {
             Protocol::Resp2 => b"*-1\r\n",

@@ -1,4 +1,4 @@
-//! How a thread is, for the commands that tell about the whole server.
+//! Reports of the state of a thread, for the commands about the whole server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

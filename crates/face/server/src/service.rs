@@ -49,7 +49,7 @@ pub(crate) struct Service {
     pub(crate) started: Instant,
     /// When everything was durable, in milliseconds since 1970.
     pub(crate) synced_ms: u64,
-    /// A client has requested that all writes be durable, whatever the policy is.
+    /// A client has requested that all writes be durable, under any policy.
     pub(crate) sync_asked: bool,
     /// Clients wait.
     pub(crate) pause: Option<Pause>,

@@ -1,4 +1,4 @@
-//! The most memory that the server takes, whatever the requests: measured by the allocator, which also sees memory that
+//! The most memory that the server takes under any requests: measured by the allocator, which also sees memory that
 //! the server does not account for.
 
 #[macro_use]

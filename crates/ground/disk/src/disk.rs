@@ -229,7 +229,7 @@ impl Disk {
         let path = self.path_to_change(from)?;
         self.path_of(to)?;
         if planted!(RenamedInTwoSteps) {
-            // There may be none.
+            // There may be no such file.
             let _ = self.remove(to);
         }
         match &self.0.backing {

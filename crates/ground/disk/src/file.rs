@@ -135,7 +135,7 @@ impl File {
     pub fn expect_read(&self, at: u64, len: u64) {
         match &self.0.source {
             Source::File(file, _) => folder::expect_read(file, at, len),
-            // It was read just now.
+            // The file was read just now.
             Source::Shared(shared) => {
                 if let Some(file) = &*shared.slot.file() {
                     folder::expect_read(file, at, len);

@@ -48,7 +48,7 @@ pub(crate) struct Handles {
 
 #[derive(Default)]
 struct Clock {
-    /// Those that have a descriptor.
+    /// The slots that have a descriptor.
     ring: Vec<Arc<Slot>>,
     hand: usize,
 }
@@ -70,7 +70,7 @@ impl Clock {
 }
 
 impl Handles {
-    /// As many as a process may have by its limit now: a quarter of that.
+    /// Creates the handles; a quarter of the process's present limit of descriptors may be open.
     pub(crate) fn new() -> Self {
         const LEAST: u64 = 16;
         const MOST: u64 = 4096;

@@ -1,6 +1,6 @@
 //! Files in one folder of a block device.
 //!
-//! A [`Disk`] is for files what a pool of `halite-pmem` is for memory: the only interface through which
+//! A [`Disk`] is to files as a pool of `halite-pmem` is to memory: the only interface through which
 //! they change. So one place calls the kernel, counts the [`Traffic`], and lets a model see every write,
 //! sync and rename. A file is written once, from its beginning or its end on, by its one [`Writer`], and
 //! read at any place through a [`File`].

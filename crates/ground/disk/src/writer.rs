@@ -120,7 +120,7 @@ impl Writer {
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.check()?;
         while self.buffer.len() + bytes.len() > BUFFER {
-            // In pieces of one length, so that each begins at a page boundary.
+            // Pieces have one length, so that each begins at a page boundary.
             let (first, rest) = bytes.split_at(BUFFER - self.buffer.len());
             self.buffer.extend_from_slice(first);
             self.hand_over(Location::caller())?;

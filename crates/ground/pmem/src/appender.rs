@@ -30,7 +30,7 @@ impl Appender {
         &self.published
     }
 
-    /// Where the next byte goes.
+    /// Returns where the next byte goes.
     #[must_use]
     pub fn tail(&self) -> u64 {
         self.tail
@@ -133,7 +133,7 @@ impl Published {
         Arc::new(Self { region, frontier: Frontier::new(end), finished: None })
     }
 
-    /// For many threads to append to.
+    /// Creates the range for many threads to append to.
     pub(crate) fn shared(region: Region, end: u64) -> Arc<Self> {
         let finished = Some(Finished::new(region.len()));
         Arc::new(Self { region, frontier: Frontier::new(end), finished })

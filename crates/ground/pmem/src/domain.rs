@@ -1,4 +1,4 @@
-//! Persistence domains: what a fence guarantees.
+//! Persistence domains: the guarantees of a fence.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -61,7 +61,7 @@ impl Domain {
                  not a power cut or a reboot"
             }
             Self::Volatile => {
-                "memory of the process: nothing survives its end, whatever was acknowledged"
+                "memory of the process: nothing survives its end, not even acknowledged writes"
             }
         }
     }

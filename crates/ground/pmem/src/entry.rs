@@ -2,7 +2,7 @@
 //!
 //! Lines that are composed in memory and loaded again to be stored wait twice: a load of a line that was
 //! stored in parts has to wait until the parts have left the store buffer, and there they are behind the
-//! fence of the last entry. The processor can compute whatever depends on the payload and on registers
+//! fence of the last entry. The processor can compute everything that depends on the payload and on registers
 //! alone while that fence is still waiting, including the header with its sums. So whole lines are stored
 //! straight from the payload, the first and the last one by words.
 

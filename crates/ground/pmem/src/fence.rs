@@ -34,7 +34,7 @@ pub(crate) struct Range {
     /// Writes that the region's one owner had made. Appends are not counted, as appended bytes do not
     /// change.
     pub(crate) writes: u64,
-    /// In the pool.
+    /// The offset in the pool.
     pub(crate) offset: u64,
     pub(crate) len: u64,
 }

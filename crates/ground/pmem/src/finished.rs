@@ -34,7 +34,7 @@ struct Seen {
 }
 
 impl Finished {
-    /// For a range of so many bytes, none of whose lines is finished.
+    /// Creates the marks of a range of so many bytes, none of whose lines is finished.
     pub(crate) fn new(len: u64) -> Self {
         let words = (len / LINE).div_ceil(WORD_LINES);
         Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
@@ -69,7 +69,7 @@ impl Finished {
         }
     }
 
-    /// Where the finished lines from `from` on end.
+    /// Returns where the finished lines from `from` on end.
     fn end_of_finished(&self, from: u64, seen: Option<Seen>) -> u64 {
         let mut line = from / LINE;
         while let Some(word) = self.words.get((line / WORD_LINES) as usize) {

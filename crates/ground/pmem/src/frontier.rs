@@ -60,7 +60,7 @@ mod loom_tests {
             Arc::new(Self { frontier: Frontier::new(0), bytes })
         }
 
-        /// As an appender does: writes `bytes` from the frontier on, then moves it behind them.
+        /// Writes, as an appender does, `bytes` from the frontier on, then moves it behind them.
         fn append(&self, bytes: &[u8]) {
             let start = self.frontier.load_own();
             let places = &self.bytes[start as usize..][..bytes.len()];

@@ -95,7 +95,7 @@ impl Mapping {
         self.sync
     }
 
-    /// From now on, asks the kernel to keep the mapped part of `file`, an ordinary one, in the smallest
+    /// Asks the kernel from now on to keep the mapped part of `file`, an ordinary one, in the smallest
     /// pages. Pages that the kernel already caches keep their size ([`Mapping::forget_pages`]), as do pages
     /// that another process reads later.
     ///
@@ -247,7 +247,7 @@ pub(crate) fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Where a mapping begins; good as long as it lives.
+/// The beginning of a mapping; valid as long as the mapping is.
 #[derive(Clone, Copy)]
 pub(crate) struct Base(NonNull<u8>);
 

@@ -28,8 +28,8 @@ use halite_sim::locks;
 use halite_sim::planted;
 use halite_sim::{Site, What};
 
-/// One mapped file, memory without one, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with the
-/// last one.
+/// One mapped file, memory without one, or a modelled [`Medium`]. Cloning makes another handle; the pool closes with
+/// the last one.
 ///
 /// While a pool is open, its file is locked against other processes that ask for the lock. A
 /// program that truncates the file all the same ends this process by a signal, as with any mapped
@@ -362,7 +362,7 @@ impl Pool {
         Ok(flushed.map(|flushed| Fenced { proves: flushed.proves }))
     }
 
-    /// As [`Pool::fence`], for any number of ranges.
+    /// Does as [`Pool::fence`], for any number of ranges.
     ///
     /// # Errors
     /// As [`Pool::fence`].
@@ -375,7 +375,7 @@ impl Pool {
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
-    /// As [`Pool::fence_all`], in the caller's buffers: on success `flushed` is empty, and `fenced` holds
+    /// Does as [`Pool::fence_all`], in the caller's buffers: on success `flushed` is empty, and `fenced` holds
     /// exactly the proofs, in the same order.
     ///
     /// # Errors
@@ -391,7 +391,7 @@ impl Pool {
         Ok(())
     }
 
-    /// As [`Pool::fence_all`], for bytes that were there when the pool was opened: a killed process may
+    /// Does as [`Pool::fence_all`], for bytes that were there when the pool was opened: a killed process may
     /// have stored them without waiting. Bytes of an ordinary file are written again: the kernel may have
     /// failed to write them, and have marked their pages clean since. No thread changes them meanwhile.
     ///

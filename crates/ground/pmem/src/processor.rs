@@ -17,7 +17,7 @@ const RECENT: usize = 64;
 pub(crate) struct Processor {
     pub(crate) cache: Cache,
     fills: [Timed; FILLS],
-    /// Those of the fills that no read has asked for since they began.
+    /// The fills that no read has asked for since they began.
     fills_awaited: u32,
     /// The fill that began longest ago.
     oldest_fill: usize,
@@ -101,13 +101,13 @@ impl Processor {
         (free_at > now).then_some(free_at)
     }
 
-    /// Until when the fills under way take, if there are any.
+    /// Returns until when the fills under way take, if there are any.
     pub(crate) fn all_filled(&mut self) -> Option<u64> {
         let filled_at = std::mem::take(&mut self.filled_at);
         (filled_at > 0).then_some(filled_at)
     }
 
-    /// When those of `lines` arrive, or have arrived, that were prefetched and not read since.
+    /// Returns when those of `lines` arrive, or have arrived, that were prefetched and not read since.
     fn filled(&mut self, lines: &Range<u64>) -> Option<u64> {
         let mut until = None;
         for fill in &mut self.fills {
@@ -168,7 +168,7 @@ impl Processor {
             since => since,
         };
         let mut begin = now;
-        // Of a longer range only the last lines are remembered: the first ones are written by the time that
+        // Only the last lines of a longer range are remembered: the first ones are written by the time that
         // the last ones follow.
         for line in lines.start.max(lines.end.saturating_sub(RECENT as u64))..lines.end {
             let recent = &mut self.recent[line as usize % RECENT];
@@ -188,7 +188,7 @@ impl Processor {
         self.written_at = self.written_at.max(through).max(begin + medium.persist);
     }
 
-    /// Until when the write-backs take, if there are any.
+    /// Returns until when the write-backs take, if there are any.
     pub(crate) fn fence(&mut self) -> Option<u64> {
         let written_at = std::mem::take(&mut self.written_at);
         (written_at > 0).then_some(written_at)

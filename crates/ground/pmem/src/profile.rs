@@ -94,8 +94,8 @@ impl Profile {
         }
     }
 
-    /// So many times slower than [`Profile::dram`], in latency: Arulraj's low (2: 320 ns) and high (8:
-    /// 1280 ns) configurations of NVM.
+    /// Returns a profile so many times slower than [`Profile::dram`], in latency: Arulraj's low (2: 320 ns) and high
+    /// (8: 1280 ns) configurations of NVM.
     fn slower_than_dram(name: &str, factor: u64) -> Self {
         let dram = Self::dram();
         Self {

@@ -24,7 +24,7 @@ impl Scratch {
         Self { region, keeper: None }
     }
 
-    /// The same, with a value that is dropped once the range is given back.
+    /// Adds a value that is dropped once the range is given back.
     #[must_use]
     pub fn kept_by(mut self, keeper: impl Any + Send + Sync) -> Self {
         self.keeper = Some(match self.keeper.take() {

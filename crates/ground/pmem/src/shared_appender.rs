@@ -32,7 +32,7 @@ impl SharedAppender {
         &self.published
     }
 
-    /// Where the next grant begins.
+    /// Returns where the next grant begins.
     #[must_use]
     pub fn tail(&self) -> u64 {
         self.tail.load(Ordering::Relaxed)
@@ -96,7 +96,7 @@ pub struct Grant<'a> {
 }
 
 impl Grant<'_> {
-    /// Where it begins, in the appender's range.
+    /// Returns where the grant begins, in the appender's range.
     #[must_use]
     pub fn at(&self) -> u64 {
         self.at

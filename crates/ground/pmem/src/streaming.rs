@@ -51,7 +51,7 @@ impl<'a> Streaming<'a> {
         bytes.copy_from_slice(self.fresh.read(at, bytes.len() as u64));
     }
 
-    /// As [`Fresh::prefetch`]: lines needed next can arrive while the stores made here are still on their
+    /// Prefetches as [`Fresh::prefetch`]: lines needed next can arrive while the stores made here are still on their
     /// way.
     ///
     /// # Panics

@@ -24,7 +24,7 @@ mod x86_64 {
     /// Whether this architecture has instructions that write a line back.
     pub(crate) const HAS_INSTRUCTIONS: bool = true;
 
-    /// In EBX of leaf 7 of `cpuid`.
+    /// The bit of CLFLUSHOPT in EBX of leaf 7 of `cpuid`.
     const CLFLUSHOPT: u32 = 1 << 23;
     const CLWB: u32 = 1 << 24;
 

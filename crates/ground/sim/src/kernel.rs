@@ -69,7 +69,7 @@ impl Kernel {
         self.ask_until(call, is_interrupted, |errno| is_transient(*errno), &mut ask)
     }
 
-    /// As [`Kernel::ask`], of calls of the standard library.
+    /// Does as [`Kernel::ask`], of calls of the standard library.
     ///
     /// # Errors
     /// As [`Kernel::ask`].

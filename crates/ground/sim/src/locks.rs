@@ -32,7 +32,7 @@ pub fn scheduled<T>(yield_now: fn(), simulation: impl FnOnce() -> T) -> T {
     simulation()
 }
 
-/// Without the hooks (`--cfg halite_unhooked`, to measure their cost) never.
+/// Whether a scheduler is in use; without the hooks (`--cfg halite_unhooked`, to measure their cost) none is.
 #[inline]
 fn is_in_use() -> bool {
     !cfg!(halite_unhooked) && IN_USE.load(Ordering::Relaxed)

@@ -48,9 +48,9 @@ enum Failing {
 /// The outcome of an event of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Happened {
-    /// It happens, and the trace has it.
+    /// The event happens, and the trace has it.
     Yes,
-    /// It seems to happen, and has no effect: [`Machine::disregard`].
+    /// The event seems to happen, and has no effect: [`Machine::disregard`].
     Disregarded,
     /// The sync fails, and the trace has that: [`Machine::fail_sync_after`].
     Failed,
@@ -79,12 +79,12 @@ impl Machine {
         self.0.state.lock().trace.push(What::Mark(note), Location::caller());
     }
 
-    /// From now on disregards one kind of request of one place in the code.
+    /// Disregards from now on one kind of request of one place in the code.
     pub fn disregard(&self, request: Option<(Site, Request)>) {
         self.0.state.lock().disregarded = request;
     }
 
-    /// From now on no store counts, and every fence fails.
+    /// Cuts the power: from now on no store counts, and every fence fails.
     pub fn cut_power(&self) {
         self.0.state.lock().powered = false;
     }

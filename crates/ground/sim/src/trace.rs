@@ -10,7 +10,7 @@ pub type Site = &'static Location<'static>;
 pub struct Event {
     /// The event.
     pub what: What,
-    /// Where the code asked for it.
+    /// The place in the code that asked for the event.
     pub site: Site,
 }
 

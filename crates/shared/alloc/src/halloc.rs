@@ -146,18 +146,18 @@ pub struct Allocation<'a> {
 }
 
 impl Allocation<'_> {
-    /// Where it is.
+    /// Returns the object's address.
     #[must_use]
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// Its bytes.
+    /// Returns the object's bytes.
     pub fn bytes(&mut self) -> &mut Fresh {
         &mut self.object
     }
 
-    /// As [`Object::commit`].
+    /// Commits as [`Object::commit`] does.
     ///
     /// # Errors
     /// As [`Object::commit`].

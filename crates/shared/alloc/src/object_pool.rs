@@ -51,7 +51,7 @@ pub struct ObjectPool {
     device: Device,
     salt: u64,
     shape: Shape,
-    /// By logical number.
+    /// The segments by logical number.
     segments: RwLock<Vec<Segment>>,
     /// Objects that are neither committed nor held by a caller.
     free: Mutex<Vec<u64>>,
@@ -68,7 +68,7 @@ struct Shape {
 struct Segment {
     /// The header, which never changes, and the words behind it.
     words: Words,
-    /// In the pool.
+    /// The offset in the pool.
     offset: u64,
 }
 

@@ -32,7 +32,7 @@ pub struct ScratchPool {
 /// Logical numbers of zones.
 #[derive(Default)]
 struct Numbers {
-    /// Those that came back.
+    /// Numbers that were given back.
     free: Vec<u32>,
     next: u32,
 }
@@ -57,7 +57,7 @@ impl ScratchZone {
 
 /// A zone that is never committed.
 struct Zone {
-    /// There until it is dropped.
+    /// The grant; there until this is dropped.
     grant: Option<Grant>,
     number: u32,
     numbers: Arc<Mutex<Numbers>>,

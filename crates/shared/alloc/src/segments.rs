@@ -55,7 +55,7 @@ impl Segments {
     /// See [`Pool::open`]; and [`Error::Foreign`], [`Error::FutureVersion`], [`Error::Truncated`],
     /// [`Error::Damaged`], [`Error::UnsafeShutdown`].
     pub fn open(path: &Path, options: &PoolOptions) -> Result<Arc<Self>> {
-        // Before the holes of a file are filled: a file that is not a pool stays unchanged.
+        // The format is checked before the holes of a file are filled: a file that is not a pool stays unchanged.
         superblock::refuse_foreign(path, options)?;
         let pool = Pool::open(path, options)?;
         let mut superblock = Superblock::open(&pool)?;

@@ -149,7 +149,7 @@ pub enum Error {
 
     /// An earlier write of a cell failed.
     #[error(
-        "{}: an earlier write to the cells at {offset} failed, so what they have is not known; open \
+        "{}: an earlier write to the cells at {offset} failed, so their content is not known; open \
          them again",
         path.display()
     )]
@@ -162,7 +162,7 @@ pub enum Error {
 
     /// An earlier flush of a page failed.
     #[error(
-        "{}: an earlier flush to the page store at {offset} failed, so what it has is not known; open \
+        "{}: an earlier flush to the page store at {offset} failed, so its content is not known; open \
          it again",
         path.display()
     )]
@@ -175,7 +175,7 @@ pub enum Error {
 
     /// A fence of an earlier insert failed.
     #[error(
-        "{}: an earlier insert into the leaves at {offset} failed, so what they have is not known; \
+        "{}: an earlier insert into the leaves at {offset} failed, so their content is not known; \
          open them again",
         path.display()
     )]

@@ -1,6 +1,6 @@
 //! The small algorithms that engines on persistent memory are made of (van Renen §3).
 //!
-//! | module | what it does | section |
+//! | module | purpose | section |
 //! |---|---|---|
 //! | [`log`] | appends an entry durably, and finds the valid prefix after a crash | §3.3 |
 //! | [`page`] | brings a page that changed in DRAM to the medium, whole or not at all | §3.2 |

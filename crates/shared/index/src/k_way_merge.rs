@@ -20,8 +20,8 @@ pub struct LoserTree {
 }
 
 impl LoserTree {
-    /// Plays all matches of `sources` sources: n - 1 comparisons. `is_before` says whether one source comes before another;
-    /// it is a total order, in which sources that have ended come last.
+    /// Plays all matches of `sources` sources: n - 1 comparisons. `is_before` says whether one source comes before
+    /// another; it is a total order, in which sources that have ended come last.
     ///
     /// # Panics
     /// If there are 2^31 sources or more.

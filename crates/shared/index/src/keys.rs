@@ -133,7 +133,7 @@ impl Keys {
     /// The first key whose head is not less than `head`.
     #[inline]
     fn first_not_below(&self, head: u64) -> usize {
-        // Without branches on the keys, which a processor could not predict.
+        // The search has no branches on the keys, which a processor could not predict.
         let (mut first, mut len) = (0, self.len);
         while len > 1 {
             let half = len / 2;

@@ -13,7 +13,7 @@ use crate::sync::{AtomicUsize, Guarded, Ordering, fence};
 
 /// A kind of node.
 pub(crate) trait Pooled: Clone + 'static {
-    /// Where nodes of this kind get slots of [`NodeRef::SLOT_LEN`] bytes.
+    /// Returns the slabs in which nodes of this kind get slots of [`NodeRef::SLOT_LEN`] bytes.
     fn slabs() -> &'static Slabs;
 }
 

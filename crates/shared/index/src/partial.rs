@@ -75,7 +75,7 @@ impl PartialLen {
     /// All lengths, ascending.
     pub const ALL: [Self; 4] = [Self::Zero, Self::Two, Self::Four, Self::Eight];
 
-    /// In bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -225,7 +225,7 @@ impl PartialKeyTree {
         }
     }
 
-    /// The same leaf, to be changed.
+    /// Returns the leaf of a key, to be changed.
     #[inline]
     fn find_mut(&mut self, key: &[u8]) -> &mut NodeRef<Leaf> {
         let mut inner = &mut self.root;
@@ -304,7 +304,7 @@ impl PartialKeyTree {
         Ok(true)
     }
 
-    /// For each of `keys`, the entry that `is` accepts, given the key's place among them, out of the
+    /// Returns for each of `keys` the entry that `is` accepts, given the key's place among them, out of the
     /// entries that may be the key's. Reads no full key: for a caller that recognises its entry. The cache
     /// misses of all are waited for together.
     #[must_use]
@@ -387,7 +387,7 @@ impl PartialKeyTree {
         PartialKeyCursor::ascending(&self.root, start, end, keys)
     }
 
-    /// The same entries, descending.
+    /// Returns the same entries as [`Self::range`], descending.
     ///
     /// # Errors
     /// A full key cannot be read.

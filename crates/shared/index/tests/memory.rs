@@ -69,7 +69,7 @@ fn a_record_costs_what_is_promised() {
         assert!(tree.heap_len() <= bytes_max * COUNT, "{} at {partial:?}", tree.heap_len());
         // Slabs are 2 MiB: one of leaves and one of inner nodes are partly used.
         assert!(counted <= tree.heap_len() + (5 << 20), "{counted} B were allocated");
-        // One slab of each is kept from the tree before.
+        // One slab of each size is kept from the tree before.
         assert!(counted + (4 << 20) >= tree.heap_len(), "{counted} B were allocated");
     }
     let before = ALLOCATED.load(Ordering::Relaxed);

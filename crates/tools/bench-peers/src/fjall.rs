@@ -14,7 +14,7 @@ pub(crate) struct Fjall {
 }
 
 impl Default for Fjall {
-    /// As much memory as fjall takes for writes by itself, and as all peers have to cache.
+    /// Returns as much memory as fjall takes for writes by itself, and as all peers have to cache.
     fn default() -> Self {
         let memory = Memory { write_buffer: 64 << 20, cache: CACHE_BYTES as u64 };
         Self { open: None, memory }

@@ -12,7 +12,7 @@ use halite_bench::lsm::index::{Index, Keys, Table, contender};
 use halite_bench::{Contender, Params};
 use halite_index::Records;
 
-/// Those that take part in a comparison with these parameters.
+/// Returns the indexes that take part in a comparison with these parameters.
 pub(crate) fn contenders(params: &Params) -> Vec<Contender<'static>> {
     let skips = "crossbeam-skiplist";
     match Keys::of(params) {

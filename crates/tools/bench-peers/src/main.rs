@@ -3,7 +3,7 @@
 //!
 //! An embedded store is an adapter to `halite_bench::kv::Store`, in a file of its own, configured for
 //! this work: caches that hold all the data, no compression, and durability as its documentation asks.
-//! PMDK's libraries ([`pmdk`]) join the experiments of the building blocks. [`peers`] lists what is
+//! PMDK's libraries ([`pmdk`]) join the experiments of the building blocks. [`peers`] lists the peers that are
 //! built in. `serve` puts RocksDB behind Halite's server, for `rstore`.
 
 mod fjall;
@@ -34,7 +34,7 @@ use signal_hook::flag;
 
 use peers::BuiltIn;
 
-/// Bytes of cache that a peer is given; what it does not need it does not take.
+/// Bytes of cache that a peer may use; a peer that needs less takes less.
 const CACHE_BYTES: usize = 2 << 30;
 
 /// Measures Halite and other people's software with the same experiments.

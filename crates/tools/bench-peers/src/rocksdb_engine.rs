@@ -1,8 +1,8 @@
-//! RocksDB as an engine of Halite: what a server of strings needs of it.
+//! RocksDB as an engine of Halite: the part that a server of strings needs.
 //!
 //! A key space is a prefix of 4 bytes; the prefix of all ones holds the names of the others. A deferred
 //! write goes to the write-ahead log without a sync, and [`Engine::sync`] syncs the log once for all of
-//! them. A scan reads one page after the other, each of the state of then, and so is less than the
+//! them. A scan reads one page after the other, each of the state at that time, and so promises less than the
 //! contract asks for; points and batches are as it says.
 
 use std::path::Path;
@@ -78,7 +78,7 @@ impl RocksDbEngine {
     }
 }
 
-/// Up to `count` pairs of a range, in its direction.
+/// Returns up to `count` pairs of a range, in its direction.
 fn page(
     database: &DB,
     space: KeySpaceId,
@@ -206,7 +206,7 @@ impl Engine for RocksDbEngine {
     }
 
     fn stats(&self) -> Stats {
-        // Its log is a file, whatever the file lies on.
+        // Its log is a file, on any medium.
         Stats { domain: Domain::PageCache, ..Stats::default() }
     }
 
@@ -220,7 +220,7 @@ impl Engine for RocksDbEngine {
 struct Pages {
     database: Arc<DB>,
     space: KeySpaceId,
-    /// What is not read yet.
+    /// The range that is not read yet.
     rest: Option<KeyRange>,
     direction: Direction,
     /// Pairs of the next page.

@@ -11,7 +11,7 @@ use halite_bench::kv::{Session, Store, StoreResult};
 const KEY_LEN: usize = 8;
 const VALUE_LEN: usize = 32;
 
-/// A key, and how new its value is: what is newer comes first.
+/// A key, and the age of its value: the newest sorts first.
 type Versioned = ([u8; KEY_LEN], u64);
 
 /// The memtable.

@@ -59,7 +59,7 @@ impl Child {
         self.pid
     }
 
-    /// Its standard output, if that is piped; once.
+    /// Takes its standard output, if that is piped; once.
     pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.process.stdout.take()
     }

@@ -15,7 +15,7 @@ pub struct Experiment {
     pub run: fn(&mut Run<'_>) -> Result<()>,
 }
 
-/// Those of `halite bench device`.
+/// The experiments of `halite bench device`.
 pub const DEVICE: &[Experiment] = &[
     Experiment { name: "read", plan: device::read::plan, run: device::read::run },
     Experiment { name: "persist", plan: device::persist::plan, run: device::persist::run },
@@ -29,7 +29,7 @@ pub const DEVICE: &[Experiment] = &[
     Experiment { name: "limits", plan: device::limits::plan, run: device::limits::run },
 ];
 
-/// Those of `halite bench blocks`.
+/// The experiments of `halite bench blocks`.
 pub const BLOCKS: &[Experiment] = &[
     Experiment { name: "log", plan: logs::plan, run: logs::run },
     Experiment { name: "page", plan: pages::plan, run: pages::run },
@@ -48,7 +48,7 @@ pub(crate) fn check<'a>(
     }
 }
 
-/// Those of `all` whose names are in `only`; all of them if there are no names.
+/// Returns the experiments of `all` whose names are in `only`; all of them if there are no names.
 pub(crate) fn choose(all: &'static [Experiment], only: &[String]) -> Result<Vec<Experiment>> {
     check(only, all.iter().map(|experiment| experiment.name))?;
     let chosen = |name: &str| only.is_empty() || only.iter().any(|only| only == name);

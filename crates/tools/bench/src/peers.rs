@@ -22,8 +22,8 @@ pub trait Peers {
     /// The store of that name, if it is one.
     fn store(&self, name: &str) -> Option<Box<dyn Store>>;
 
-    /// Those that take part in the comparison `experiment` with these `params`. Each measures as docs/BENCH.md
-    /// describes for that experiment, and yields samples of the same metrics and units.
+    /// Returns the peers that take part in the comparison `experiment` with these `params`. Each measures as
+    /// docs/BENCH.md describes for that experiment, and yields samples of the same metrics and units.
     ///
     /// # Errors
     /// The errors of preparing them.

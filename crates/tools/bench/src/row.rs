@@ -90,7 +90,7 @@ impl Sample {
         Self { metric: metric.into(), unit: unit.into(), value }
     }
 
-    /// So many operations in that time, as `throughput` in `op/s`.
+    /// Returns so many operations in that time, as `throughput` in `op/s`.
     #[must_use]
     pub fn throughput(operations: u64, time: std::time::Duration) -> Self {
         Self::new("throughput", "op/s", operations as f64 / time.as_secs_f64().max(1e-9))

@@ -36,7 +36,7 @@ impl RunOptions {
 
 /// The receiver of a run's progress.
 pub trait Watch {
-    /// `done` of `all` measurements are done; the next is described by `what`.
+    /// `done` of `all` measurements are done; `what` describes the next one.
     fn step(&self, done: u64, all: u64, what: &str);
 }
 
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         self.interrupted
     }
 
-    /// Announces measurements, so that the time left can be told: each experiment announces all that
+    /// Announces measurements, so that the remaining time can be shown: each experiment announces all that
     /// it will make (contenders times repeats) before the first experiment begins.
     pub fn plan(&mut self, measurements: u64) {
         self.steps_planned += measurements;

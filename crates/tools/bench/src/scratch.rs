@@ -23,7 +23,7 @@ impl Scratch {
         Self::begin(options, len, len)
     }
 
-    /// The same for a run, of any length: it grows to that in parts.
+    /// Creates such a pool for a run, of any length: it grows to that in parts.
     ///
     /// # Errors
     /// The errors of creating a pool, and [`Error::Interrupted`].

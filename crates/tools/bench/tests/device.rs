@@ -1,4 +1,4 @@
-//! What the characterisation of a device promises: every row that it announces, with a figure.
+//! The promises of a device's characterisation: every row that it announces, with a figure.
 
 use std::sync::atomic::AtomicBool;
 

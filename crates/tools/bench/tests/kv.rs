@@ -249,7 +249,7 @@ struct FileStore {
     fault: Option<Fault>,
     /// Asks the run to stop after so many operations.
     stop: Option<(AtomicU64, &'static AtomicBool)>,
-    /// Since it was opened.
+    /// The operations since it was opened.
     operations: AtomicU64,
     open: Option<Mutex<Open>>,
 }

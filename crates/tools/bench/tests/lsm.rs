@@ -108,7 +108,7 @@ fn workloads_of_both_engines_are_reported() {
         }
     }
     assert!(of(&rows, "lsm.ycsb-a", "xp", "read-p99")[0].value > 0.0);
-    // One side with persistent memory beside one with a log: throughput of each, and what A wrote.
+    // One side with persistent memory beside one with a log: throughput of each, and the bytes that A wrote.
     let asked = of(&rows, "lsm.asked", "xp", "ratio");
     assert_eq!(asked.len(), 12 + 2);
     assert!(asked.iter().all(|row| row.params["quick"] == true));

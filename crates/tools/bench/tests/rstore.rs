@@ -1,4 +1,4 @@
-//! What the experiments of RStore promise: every row that they announce, with a figure.
+//! The promises of RStore's experiments: every row that they announce, with a figure.
 
 use std::sync::atomic::AtomicBool;
 

@@ -22,7 +22,7 @@ pub struct Case {
 /// A power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crash {
-    /// Before which event of the run.
+    /// The event of the run before which the power is cut.
     pub point: u32,
     /// Which of the images that it may leave.
     pub image: u64,

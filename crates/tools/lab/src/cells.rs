@@ -21,7 +21,7 @@ const PAGE: u64 = 4096;
 pub(crate) struct Part {
     /// The store's place in the trace.
     pub(crate) event: u32,
-    /// In the pool.
+    /// The offset in the pool.
     pub(crate) at: u64,
     /// Where the trace keeps its bytes.
     bytes: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// In bytes.
+    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len.into()
     }

@@ -38,7 +38,7 @@ pub struct Effort {
     pub images_max: u64,
     /// Images of a whole history, about; a long one has fewer at each point.
     pub history_images_max: u64,
-    /// The same for a crash point of a recovery, and for one of the recovery after that.
+    /// The most images of a crash point of a recovery, and of one of the recovery after that.
     pub nested_images_max: [u64; 2],
     /// Percentage of recoveries that are crashed in turn; and of those of the next depth.
     pub nested_percent: [u64; 2],

@@ -48,7 +48,7 @@ impl FaultKind {
         Self::Misdirected,
     ];
 
-    /// In a few words.
+    /// Returns the fault's name in a few words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -171,7 +171,7 @@ impl Fault {
         })
     }
 
-    /// Its effect on the disk, for people.
+    /// Describes its effect on the disk, for people.
     pub(crate) fn story(&self, past: &Past<'_>, disk: &Disk) -> Vec<String> {
         const TOLD_MAX: usize = 8;
         let mut story = vec![format!("A fault strikes: {}", self.kind.name())];

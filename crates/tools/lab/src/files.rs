@@ -11,7 +11,7 @@ use halite_pmem::LINE;
 
 use crate::disk::{LINE_LEN, Line};
 
-/// Where the addresses of files begin.
+/// The first of the addresses of files.
 const FILES: u64 = 1 << 62;
 
 /// Between the beginnings of two files; a trace has no more bytes.
@@ -31,7 +31,7 @@ pub(crate) fn place_in_file(address: u64) -> Option<(u32, u64)> {
     Some(((at / SPAN) as u32, at % SPAN))
 }
 
-/// From names to files.
+/// The files by name.
 pub(crate) type Names = BTreeMap<Arc<str>, u32>;
 
 /// The metadata of a folder: which file a name leads to, and how long files are.

@@ -10,7 +10,7 @@ use crate::cells::{Choice, Part};
 /// The images of a point, by number: the number and the seed of the point reproduce an image.
 pub(crate) struct Images<'a> {
     dirty: &'a [(u64, &'a [Part])],
-    /// In how many ways each of the things that are no cells may be left, the newest last.
+    /// The number of ways in which each name and length may be left, the newest last.
     ways: &'a [usize],
     seed: u64,
     /// How many images are numbered one by one; behind them every number is one drawn at random.

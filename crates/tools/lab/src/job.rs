@@ -232,7 +232,7 @@ impl<S: Subject + Send + 'static> Job for Striking<S> {
     }
 }
 
-/// The effort of a replay: unlimited, whatever the effort was with which the case was found.
+/// The effort of a replay: unlimited, even if a limited effort has found the case.
 fn of_replay(effort: &Effort) -> Effort {
     let Effort { deadline, interrupt, watch, .. } = effort.clone();
     Effort { deadline, interrupt, watch, ..Effort::default() }

@@ -24,7 +24,7 @@ pub enum Lint {
 }
 
 impl Lint {
-    /// In a few words.
+    /// Returns the lint's name in a few words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -58,7 +58,7 @@ pub struct Unseen {
     pub kinds: &'static [FaultKind],
     /// Only in lines that this source file stored to last; the end of its path.
     pub file: &'static str,
-    /// After which endings.
+    /// The endings after which it is not seen.
     pub endings: &'static [Ending],
 }
 
@@ -287,21 +287,21 @@ impl<'a, S: Subject> Media<'a, S> {
         }
     }
 
-    /// With so many strikes on each history.
+    /// Sets the number of strikes on each history.
     #[must_use]
     pub fn with_strikes(mut self, strikes: u64) -> Self {
         self.strikes = strikes;
         self
     }
 
-    /// Without faults that the store is known not to detect.
+    /// Leaves out faults that the store is known not to detect.
     #[must_use]
     pub fn without(mut self, unseen: &'a [Unseen]) -> Self {
         self.unseen = unseen;
         self
     }
 
-    /// Until an effort is spent. Its widths do not matter here.
+    /// Ends when an effort is spent. Its widths do not matter here.
     #[must_use]
     pub fn with_effort(mut self, effort: Effort) -> Self {
         self.effort = effort;
@@ -452,7 +452,7 @@ impl<'a, S: Subject> Media<'a, S> {
 }
 
 impl Ending {
-    /// In one word.
+    /// Returns the ending's name in one word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -58,7 +58,7 @@ pub struct Verdict {
 /// The verdicts on all mutants.
 #[derive(Debug, Clone)]
 pub struct Score {
-    /// By place.
+    /// The verdicts by place.
     pub verdicts: Vec<Verdict>,
     /// Violations without a request left out: they hide those of mutants.
     pub findings: Vec<Finding>,
@@ -166,7 +166,7 @@ fn is_own(site: Site) -> bool {
     own.is_some_and(|own| Path::new(site.file()).starts_with(own))
 }
 
-/// By job and history, the seeds of the histories that make a mutant's request.
+/// The seeds, by job and history, of the histories that make a mutant's request.
 type Known = BTreeMap<usize, BTreeMap<u64, u64>>;
 
 /// Finds the mutants, and for each the jobs and the histories that contain its request. It takes a third of a budget of

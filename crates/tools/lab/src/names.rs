@@ -10,7 +10,7 @@ use halite_disk::FileEvent;
 
 use crate::files::{Names, rename, renamed};
 
-/// Up to this number of changes, all sets are listed; of more, those near to all, to none and to every moment.
+/// The most changes of which all sets are listed; of more, those near to all, to none and to every moment.
 const LISTED_MAX: usize = 7;
 
 /// The changes, in order, and their places in the trace.

@@ -55,7 +55,7 @@ pub enum ObjectsStep {
     },
     /// Releases a zone.
     ReleaseZone(u32),
-    /// Allocates volatile memory, and first frees what it has if that is more than two pieces.
+    /// Allocates volatile memory, and first frees all that it has if that is more than two pieces.
     Volatile {
         /// How much.
         len: u64,

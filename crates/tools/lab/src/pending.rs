@@ -1,6 +1,6 @@
 //! The part of a trace that is not certainly durable at one point, of the pool and of the files beside it.
 //!
-//! The pages of files persist by the rules of the page cache, whatever those of the pool are. `names` and this module
+//! The pages of files persist by the rules of the page cache, independent of those of the pool. `names` and this module
 //! know the possible lengths of a file and the possible contents of the folder.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,7 @@ pub(crate) struct Pending<'a> {
     pool: Cells,
     files: Cells,
     names: PendingNames,
-    /// By file: lengths that it got since it was synced, and since which event.
+    /// By file, the lengths that it got since it was synced, and since which event.
     lens: BTreeMap<u32, Vec<(u32, u64)>>,
 }
 

@@ -16,16 +16,16 @@ use crate::world::{World, differences};
 #[derive(Clone)]
 pub(crate) struct Worlds {
     pub(crate) all: Vec<Arc<World>>,
-    /// From which event on the power may be cut so that a world is there.
+    /// For each world, the event from which on a power cut may leave it.
     pub(crate) begun: Vec<(u32, usize)>,
-    /// From which event on the worlds before one are gone.
+    /// For each acknowledged world, the event from which on earlier worlds are impossible.
     pub(crate) acknowledged: Vec<(u32, usize)>,
     /// By world: the last of those that began with it, as one step of one part led to them.
     last_beside: Vec<usize>,
 }
 
 impl Worlds {
-    /// Any of `allowed`, whatever the events before.
+    /// Any of `allowed`, after any events.
     pub(crate) fn any_of(allowed: &[Arc<World>]) -> Self {
         Self {
             all: allowed.to_vec(),
@@ -300,7 +300,7 @@ impl<S: Subject> Life<'_, S> {
         Ok(open)
     }
 
-    /// If a store can be read after a sync failed, its contents are a world that it may recover to.
+    /// Checks that, if a store can be read after a sync failed, its contents are a world that it may recover to.
     fn check_without_syncs(&mut self, open: &mut S::Open) -> Result<(), End> {
         match self.subject.world(open) {
             Ok(found) => self.possible(&found).map(drop),
@@ -350,7 +350,7 @@ impl<S: Subject> Life<'_, S> {
             drop(open);
         } else {
             drop(open);
-            // Without power it does not come up, or is killed when it has.
+            // Without power the store does not come up, or is killed when it has.
             let opened = self.subject.open(self.medium);
             self.medium.machine().cut_power();
             drop(opened);

@@ -81,7 +81,7 @@ impl Plan {
         story
     }
 
-    /// With background work between the calls.
+    /// Draws calls with background work between them.
     fn draw_working(random: &mut Random) -> Self {
         let mut plan = Self::draw(random);
         for requests in &mut plan.threads {
@@ -96,7 +96,7 @@ impl Plan {
 
     fn draw(random: &mut Random) -> Self {
         let large = random.percent(10);
-        // So that space is collected while the threads run.
+        // The space is so full that it is collected while the threads run.
         let before = if large { 36 + random.below(14) } else { random.below(3) };
         let before = (0..before).map(|_| match large {
             true => Request::Put(random.below(KEYS.into()) as u8, 29_000),

@@ -177,14 +177,14 @@ where
         Self { open: Arc::new(open), variant, partitioning, repartitions: false }
     }
 
-    /// With histories of these kinds only.
+    /// Explores histories of these kinds only.
     #[must_use]
     pub fn with_kinds(mut self, kinds: &'static [Kind]) -> Self {
         self.variant.kinds = kinds;
         self
     }
 
-    /// With so many partitions, by hash.
+    /// Sets the number of partitions, by hash.
     #[must_use]
     pub fn with_partitions(mut self, count: usize) -> Self {
         self.partitioning = Partitioning::Hash(count);
@@ -287,7 +287,7 @@ impl Draw for Kind {
 
     fn value_len(self, random: &mut Random) -> u32 {
         if matches!(self, Self::Large | Self::Collecting) && random.percent(30) {
-            // Where an engine may begin to store values otherwise: around powers of two.
+            // Lengths around powers of two, where an engine may begin to store values otherwise.
             let border = 2048 << random.below(8);
             return border - 2 + random.below(5) as u32;
         }
@@ -410,8 +410,8 @@ where
             let run =
                 |len: u32, random: &mut Random| kind.put_run(0, kind.key(random), len, random);
             let write = |ops, deferred| Action::Step(Step::Write { ops, deferred });
-            // The map has the words of eight blocks in a line. Values take all blocks behind the first one but for the last
-            // of two lines, so the next three blocks of records have their words in three lines.
+            // The map has the words of eight blocks in a line. Values take all blocks behind the first one but for the
+            // last of two lines, so the next three blocks of records have their words in three lines.
             let value = |(key, blocks)| Change::Put { space: 0, key, len: blocks * BLOCK, fill: 0 };
             actions.extend(
                 [(90, 6), (91, 1), (92, 7), (93, 1)].map(|put| write(vec![value(put)], false)),
@@ -465,7 +465,7 @@ where
             }
         }
         if kind == Kind::Collecting {
-            // In batches, so that the crashes are where space is collected.
+            // Records come in batches, so that the crashes are where space is collected.
             for _ in 0..14 + random.below(8) {
                 let ops = (0..4).flat_map(|_| kind.change(0, random)).collect();
                 let step = Step::Write { ops, deferred: false };

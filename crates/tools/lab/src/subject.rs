@@ -87,12 +87,12 @@ pub trait Subject: Sync {
         Vec::new()
     }
 
-    /// For a store whose parts become durable by themselves: the part that a name belongs to.
+    /// Returns, for a store whose parts become durable by themselves, the part that a name belongs to.
     fn part_of(&self, _name: &[u8]) -> usize {
         0
     }
 
-    /// For such a store: the parts that a step writes to, or makes durable; and whether they are durable
+    /// Returns, for such a store, the parts that a step writes to, or makes durable; and whether they are durable
     /// when it has returned. `None`: all of them, as [`Subject::model`] says.
     fn parts_of(&self, _world: &World, _step: &Self::Step) -> Option<(Vec<usize>, bool)> {
         None

@@ -59,7 +59,7 @@ pub fn media_suite(engine: &'static Registration) -> Vec<Arc<dyn Job>> {
     jobs
 }
 
-/// Under the rules of memory a store has the most to do right.
+/// Returns the weight of jobs by their rules: under those of memory a store has the most to do right.
 fn weight(rules: Rules) -> u64 {
     match rules {
         Rules::Memory => 6,

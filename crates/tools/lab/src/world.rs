@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// The length and a hash of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest {
-    /// In bytes.
+    /// The length in bytes.
     pub len: u64,
     hash: u64,
 }

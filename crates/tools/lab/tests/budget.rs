@@ -1,4 +1,4 @@
-//! The lab keeps its budget, whatever a store does: it looks at the clock between any two calls of a store, worlds do
+//! The lab keeps its budget with any store: it looks at the clock between any two calls of a store, worlds do
 //! not grow without end, and a store that does not return is a finding.
 
 use std::cell::RefCell;
@@ -84,12 +84,12 @@ impl<F: Fn(u64) + Sync> Subject for Counted<F> {
 /// Calls of a store between two looks at the clock: it comes up and is compared, or takes a step.
 const CALLS_MAX: u64 = 4;
 
-/// The same of a strike: the store comes up, is compared and verified, now and then twice.
+/// The most calls of a strike: the store comes up, is compared and verified, now and then twice.
 const STRIKE_CALLS_MAX: u64 = 6;
 
 #[test]
 fn an_interruption_ends_a_history_within_a_few_calls_of_the_store() {
-    // In the history itself, in the recoveries from its crashes, and in those nested in them.
+    // Interrupts the history itself, the recoveries from its crashes, and those nested in them.
     for interrupted_at in [1, 2, 5, 12, 100, 1000, 5000] {
         let effort = Effort::default();
         let interrupt = Arc::clone(&effort.interrupt);
@@ -116,7 +116,7 @@ fn an_interruption_ends_a_history_within_a_few_calls_of_the_store() {
 
 #[test]
 fn an_interruption_ends_schedules_within_a_few_openings_of_the_store() {
-    // Of the schedules of the first history there are eight, whose crashes are looked at then.
+    // The first history has eight schedules, whose crashes are examined then.
     for interrupted_at in [1, 3, 8, 9, 50, 300] {
         let (effort, opened) = (Effort::default(), Arc::new(AtomicU64::new(0)));
         let (interrupt, count) = (Arc::clone(&effort.interrupt), Arc::clone(&opened));
@@ -145,7 +145,7 @@ fn an_interruption_ends_schedules_within_a_few_openings_of_the_store() {
 
 #[test]
 fn an_interruption_ends_the_damaging_of_media_within_a_few_calls_of_the_store() {
-    // In the history, and in strikes on what it left.
+    // During the history, and during strikes on the store that it left.
     for interrupted_at in [1, 2, 5, 20, 100, 1000] {
         let effort = Effort::default();
         let interrupt = Arc::clone(&effort.interrupt);
@@ -156,7 +156,7 @@ fn an_interruption_ends_the_damaging_of_media_within_a_few_calls_of_the_store() 
         });
         let mut media = Media::new(&subject).with_effort(effort);
         for seed in 0..100 {
-            // What the manager of segments does not notice is not judged here.
+            // Damage that the manager of segments does not notice is not judged here.
             let _ = media.strike(seed);
             if subject.calls.load(Ordering::Relaxed) >= interrupted_at {
                 break;
@@ -247,8 +247,8 @@ fn a_store_that_does_not_return_is_a_finding_and_the_other_jobs_go_on() {
     }
 }
 
-/// A store whose first call, from when it is told to, does not return before another thread calls it in the place of the
-/// one that is stuck. That one waits until the thread that was stuck has ended, or works on.
+/// A store whose first call, from when it is told to, does not return before another thread calls it in the place of
+/// the one that is stuck. That one waits until the thread that was stuck has ended, or works on.
 #[derive(Default)]
 struct Recovering {
     is_told: AtomicBool,

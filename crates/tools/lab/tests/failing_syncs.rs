@@ -1,4 +1,4 @@
-//! Where the kernel fails to sync: what was acknowledged stays, what failed happened whole or not at all,
+//! Where the kernel fails to sync: acknowledged operations stay, failed ones happened whole or not at all,
 //! and a store that goes on refuses. `power_cuts.rs` has the manager of segments.
 
 use std::sync::Arc;

@@ -47,7 +47,7 @@ fn files_and_the_pool_beside_them_come_back_from_every_power_cut() {
                 tally.distinct.len(),
                 tally.nested
             );
-            // Whoever looks at nothing finds nothing.
+            // An exploration without crash points would find nothing.
             assert!(tally.crash_points > 12 * histories, "{}", tally.crash_points);
             assert!(tally.complete_points > 4 * histories, "{}", tally.complete_points);
             assert!(tally.nested > 4 * histories, "{}", tally.nested);
@@ -87,7 +87,7 @@ fn every_sync_of_files_and_of_names_is_missed_if_it_is_left_out() {
 
 #[test]
 fn a_medium_without_faults_gives_back_files_and_pool() {
-    // Of each history the first two strikes, on the closed store and the killed one, have no fault.
+    // The first two strikes of each history, on the closed store and the killed one, have no fault.
     let mut media = Media::new(&SmallStore::Noted).with_strikes(2);
     for seed in 0..HISTORIES {
         if let Some(violation) = media.strike(seed) {

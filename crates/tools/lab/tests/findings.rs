@@ -1,4 +1,4 @@
-//! What becomes of violations, with a subject that promises more than it holds.
+//! The report of violations, with a subject that promises more than it holds.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl Subject for Promising {
         Space.history(random)
     }
 
-    /// None: what is wrong is wrong in the histories alone.
+    /// Returns no steps: the violations are in the histories alone.
     fn afterlife(&self, _: &mut Random) -> Vec<SpaceStep> {
         Vec::new()
     }

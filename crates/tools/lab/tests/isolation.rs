@@ -181,7 +181,7 @@ fn a_stale_read_is_found_by_real_time_alone() {
             during(4, 5, &[read(1, &[11])]),
         ],
     );
-    // Who overlaps may see either.
+    // A transaction that overlaps may see either.
     let overlaps = [
         during(0, 3, &[Append(1, 11)]),
         during(2, 4, &[read(1, &[])]),
@@ -223,13 +223,13 @@ fn what_no_isolation_allows_is_found() {
 
 #[test]
 fn what_a_crash_took_or_tore_is_found() {
-    // It was acknowledged, and the next to come does not find it.
+    // The append was acknowledged, and the next transaction does not find it.
     has(
         Anomaly::LostAppend,
         &STRICT,
         &[during(0, 1, &[Append(1, 11)]), during(2, 3, &[read(1, &[])])],
     );
-    // Nobody knows how it ended, but one half of it is there.
+    // Its outcome is unknown, but one half of it is there.
     let torn = ended(&[Append(1, 11), Append(2, 12)], Unknown);
     has(Anomaly::LostAppend, &ALL, &[torn.clone(), at_once(&[read(1, &[11]), read(2, &[])])]);
     // Whole or absent are both right.

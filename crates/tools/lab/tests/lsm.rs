@@ -1,8 +1,8 @@
 //! The LSM engine comes back from every power cut that the lab looks at: with fixed seeds, and with one that is drawn
 //! anew each time and printed.
 //!
-//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth, `HALITE_LAB_SEED` the fresh one, and
-//! `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
+//! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth,
+//! `HALITE_LAB_SEED` the fresh one, and `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
 
 use std::env;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -36,7 +36,7 @@ fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
 /// Images of a history, for the sake of more jobs.
 const IMAGES: u64 = 240;
 
-/// Explores the histories of some seeds in each job whose name ends so, and tells the story of what is found.
+/// Explores the histories of some seeds in each job whose name ends so, and prints the story of each finding.
 fn survive(kind: &str, fixed: u64, images: u64) -> Tally {
     let images = if is_deep() { images } else { images / 8 };
     let quick = Effort { history_images_max: images, ..Effort::default() };

@@ -3,8 +3,9 @@
 //!
 //!     cargo test --release -p halite-lab --test lsm_mutants -- --ignored --nocapture
 //!
-//! `HALITE_LAB_MINUTES` sets for how long it looks, on all processors, and `HALITE_LAB_JOBS` with which jobs: those whose
-//! names and rules begin with one of the words, which commas part. Of few jobs a mutant may survive that others catch.
+//! `HALITE_LAB_MINUTES` sets for how long it looks, on all processors, and `HALITE_LAB_JOBS` with which jobs: those
+//! whose names and rules begin with one of the words, which commas part. Of few jobs a mutant may survive that others
+//! catch.
 
 use std::env;
 use std::fs;
@@ -26,17 +27,17 @@ const BESIDE: [&str; 10] = [
     "pool.fence_all(&flushed)?;",
     // The same judges it with a history that ours seldom are: batches that are not synced until one begins a memtable.
     "let fenced = self.pool().fence_all(&flushed)",
-    // Whoever brings something to the levels makes it durable, too, unless a sync of it failed before. Then any word of
-    // a memtable that is stored on its page makes that dirty again.
+    // A thread that brings something to the levels makes it durable, too, unless a sync of it failed before. Then any
+    // word of a memtable that is stored on its page makes that dirty again.
     "fence_found(&[commit_id.flush(",
     // A store that says that it was closed is opened as any other.
     "home.pool().sync_file()",
-    // The seed of a memtable already tells what its zones held before.
+    // The seed of a memtable already tells its records from those that its zones held before.
     "fresh.zero(0..LINE)",
     "fresh.pool().fence([zeroed])",
 ];
 
-/// What `crates/engines/lsm/tests/suite/crashes.rs` judges, as its histories are of that alone.
+/// The places that `crates/engines/lsm/tests/suite/crashes.rs` judges, as its histories are of these alone.
 const APART: [&str; 2] = ["crates/engines/lsm/src/levels/", "crates/engines/lsm/src/sst/"];
 
 /// Whether a place, `file:line`, is in the engine, and nothing beside this judges it.

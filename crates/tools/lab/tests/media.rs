@@ -1,11 +1,11 @@
-//! Stores name what a faulty medium damaged, or return the right data.
+//! Stores name the damage of a faulty medium, or return the right data.
 
 use halite_lab::{FaultKind, Kind, Media, MediaTally, Objects, Space, Store, Subject, Unseen};
 
 const FEW: &[Kind] = &[Kind::Few];
 const MIXED: &[Kind] = &[Kind::Mixed];
 
-/// Strikes the histories of `seeds`; a violation is told with its story.
+/// Strikes the histories of `seeds`; a violation is printed with its story.
 fn strike<S: Subject>(
     subject: &S,
     unseen: &[Unseen],
@@ -51,7 +51,7 @@ fn the_lsm_engine_names_damage_or_answers_rightly() {
     let variants = (halite_lsm::REGISTRATION.media_variants)();
     for variant in variants.into_iter().filter(|of| [FEW, MIXED].contains(&of.kinds)) {
         let lsm = Store::new(variant, halite_lsm::REGISTRATION.open);
-        // In these histories, what is struck is all that leads to the memtables, or to the newest writes.
+        // In these histories, the strike hits the only words that lead to the memtables, or to the newest writes.
         let seeds = (0..100).chain([0x9f9c_3920_dba8_2932, 0xbfe6_34ea_0a2a_39d8]);
         assert_seen(&strike(&lsm, Unseen::BY_ENGINES, seeds));
     }
@@ -77,7 +77,7 @@ fn assert_seen(tally: &MediaTally) {
 
 #[test]
 fn what_a_store_does_not_see_is_found() {
-    // The words of a segment are its owner's to check, and nobody does.
+    // Only the owner of a segment could check its words, and there is none here.
     let mut media = Media::new(&Space);
     let violation = (0..100).find_map(|seed| media.strike(seed)).expect("wrong data");
     assert!(violation.what.contains("wrong data"), "{}", violation.what);

@@ -97,7 +97,7 @@ fn sources(name: &str) -> Vec<(String, String)> {
     found
 }
 
-/// What asks for write-backs, or waits for them.
+/// Calls that ask for write-backs, or wait for them.
 const CALLS: [&str; 10] = [
     ".fence([",
     ".fence_all(",

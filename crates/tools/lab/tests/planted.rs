@@ -17,7 +17,7 @@ use halite_lab::{Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, T
 use halite_sim::planted::Bug;
 use small_stores::SmallStore;
 
-/// Whose histories are explored: those of the seeds from 0 on.
+/// The store whose histories are explored: those of the seeds from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Histories {
     Space,
@@ -34,11 +34,11 @@ enum Histories {
     Snapshots(Kind),
     /// Stores of the LSM engine with so many trees.
     Lsm(usize, Kind),
-    /// The same with a log.
+    /// The LSM engine with a log.
     LsmLog(Kind),
 }
 
-/// Where a bug is, and what it must be found with.
+/// The place of a bug, and the means by which it must be found.
 struct Plan {
     /// The file of the crates' sources.
     place: &'static str,
@@ -225,12 +225,13 @@ struct Look {
 }
 
 impl Look {
-    /// For a bug. Of each history less than usual, for the sake of more of them.
+    /// Returns the effort for a bug: of each history less than usual, for the sake of more of them.
     fn search(budget: u64) -> Self {
         Self { histories: budget, recoveries_max: u64::MAX, images_max: 700 }
     }
 
-    /// For what is wrong without a bug: the campaigns and the other tests look at the same histories for longer.
+    /// Returns the effort for a violation without a bug: the campaigns and the other tests look at the same histories
+    /// for longer.
     fn control(budget: u64) -> Self {
         Self { histories: budget, recoveries_max: 10_000, images_max: 300 }
     }

@@ -33,7 +33,7 @@ fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
     (0..fixed).chain((0..fixed.div_ceil(4)).map(move |_| fresh.next()))
 }
 
-/// Explores the histories of the seeds, and tells the story of what is found.
+/// Explores the histories of the seeds, and prints the story of each finding.
 fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
     // Of each history less than usual, for the sake of more of them.
     let quick = Effort { history_images_max: 450, ..Effort::default() };
@@ -57,7 +57,7 @@ fn survives<S: Subject>(subject: &S, rules: Rules, fixed: u64) -> Tally {
         tally.distinct.len(),
         tally.nested
     );
-    // Whoever looks at nothing finds nothing.
+    // An exploration without crash points would find nothing.
     let least = if is_deep() { 100 } else { 10 };
     assert!(tally.nested > least || rules == Rules::FailedPlatform && tally.detected > least);
     tally

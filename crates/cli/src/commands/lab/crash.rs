@@ -26,7 +26,7 @@ Ctrl-C ends it with the summary so far.
 Exit codes: 0 nothing found, 5 a violation, 130 interrupted without one.
 With --replay: 0 the case is well, 5 it is a violation, 1 there is no such case.";
 
-/// Cut the power at every event of many histories, and see what comes back
+/// Cut the power at every event of many histories, and check the recovered states
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Crash {

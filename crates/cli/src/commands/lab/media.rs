@@ -25,7 +25,7 @@ Ctrl-C ends it with the summary so far.
 Exit codes: 0 nothing found, 5 wrong data, a panic or an error without a name, 130 interrupted.
 With --replay: 0 the case is well, 5 it is a violation, 1 there is no such case.";
 
-/// Damage what closed and killed stores left, and see whether they notice
+/// Damage closed and killed stores, and check whether they notice
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Media {

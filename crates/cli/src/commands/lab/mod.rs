@@ -69,11 +69,11 @@ impl Lab {
 const BLOCKS: &str = "blocks";
 const SPACE: &str = "alloc";
 
-/// What every experiment wants to know.
+/// Options of every experiment.
 #[derive(Debug, Args)]
 struct Bench {
-    /// The engine to look at, or `blocks` for what engines are made of, or `alloc` for what they have
-    /// their space from
+    /// The engine to examine, or `blocks` for the building blocks of engines, or `alloc` for the
+    /// allocator of their space
     #[arg(
         long,
         value_name = "NAME",
@@ -82,12 +82,12 @@ struct Bench {
     )]
     engine: String,
 
-    /// What a power cut may leave: `all`, or some of memory, page-cache, failing-syncs, platform and
+    /// The states that a power cut may leave: `all`, or some of memory, page-cache, failing-syncs, platform and
     /// failed-platform, with commas between them
     #[arg(long, value_name = "RULES", default_value = "all", value_parser = parse_rules)]
     rules: RulesList,
 
-    /// What the histories are made from, as the summary shows it; by default drawn at random
+    /// The seed of the histories, as the summary shows it; by default drawn at random
     #[arg(long, value_name = "SEED", value_parser = parse_seed)]
     seed: Option<u64>,
 
@@ -156,7 +156,7 @@ impl Bench {
         Ok(media_suite(engine))
     }
 
-    /// Looks at one case again, with a request left out if there is one, and tells how it comes about.
+    /// Replays one case, with a request left out if there is one, and prints how it comes about.
     fn replay(&self, case: &str, without: Option<&str>) -> Result<()> {
         let (job, rest) = self.job_of(case)?;
         let replayed = halite_lab::replay(&job, rest, without, None);
@@ -222,7 +222,7 @@ fn not_replayed(why: NotReplayed) -> String {
     }
 }
 
-/// Everything that the lab looks at for an engine, for the blocks, or for space.
+/// Returns all jobs of the lab for an engine, for the blocks, or for space.
 fn jobs(engine: &str, rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     if engine == BLOCKS {
         return blocks_suite(rules);

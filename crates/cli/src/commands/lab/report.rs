@@ -13,7 +13,7 @@ use crate::size::{count, grouped};
 /// Lines of a story that a summary shows.
 const STORY_MAX: usize = 30;
 
-/// For how long stories are told, when the budget is spent: a twentieth of it, and at most so long.
+/// How long stories are printed once the budget is spent: a twentieth of it, and at most so long.
 const STORIES_MAX: Duration = Duration::from_secs(1);
 
 /// The summary of an experiment, as text.

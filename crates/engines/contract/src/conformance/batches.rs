@@ -71,7 +71,7 @@ impl Prefixed<'_> {
 
 type Fill = fn(Prefixed<'_>) -> Prefixed<'_>;
 
-/// Of keys a to f, which exist before each.
+/// Batches on the keys a to f, all of which exist before each batch.
 const BATCHES: &[Fill] = &[
     |batch| batch,
     |batch| batch.put("a", "1").put("a", "2").put("a", "3"),

@@ -26,7 +26,7 @@ use crate::record::{BATCH_ALIGN, Draft, Record};
 pub(crate) struct Head {
     /// A random number of the opening of the store in which the entry was written.
     pub(crate) opening: U32,
-    /// That of the entry before.
+    /// The same number of the entry before: of its opening.
     pub(crate) before: U32,
     /// Everything up to this number was durable in the change log when the entry was written.
     pub(crate) logged: U64,
@@ -99,7 +99,7 @@ impl<'a> Entry<'a> {
         Self::read_at(segment.get(at as usize..)?, at, seed)
     }
 
-    /// The same from the bytes of the segment from `at` on.
+    /// Reads the entry from the bytes of the segment from `at` on.
     pub(crate) fn read_at(bytes: &'a [u8], at: u64, seed: u64) -> Option<Self> {
         let payload = frame::read(bytes, frame::place(seed, at)).ok()?;
         let (head, mut rest) = Head::read_from_prefix(payload).ok()?;

@@ -116,7 +116,7 @@ impl FoundLog {
         // The number of the next entry, and the opening of the entry before it.
         let mut next: Option<(u64, u32)> = None;
         let mut batch: Option<FoundBatch> = None;
-        // Of each segment, where the accepted entries end, and the number of the first one.
+        // For each segment, where the accepted entries end, and the number of the first one.
         let mut accepted = vec![0; self.segments.len()];
         let mut firsts = vec![None; self.segments.len()];
         let (mut segment, mut at) = (0, 0);
@@ -338,7 +338,7 @@ mod tests {
         put_entry(&mut segment, at, 90, 80, b"value");
         assert_eq!(proves_to(&segment, 59), 80);
 
-        // In every line, bytes that look like the head of an entry that reaches to the end.
+        // Every line has bytes that look like the head of an entry that reaches to the end.
         let head = segment[at as usize..][..HEAD_LEN as usize].to_vec();
         for at in (0..SEGMENT).step_by(BATCH_ALIGN as usize) {
             let line = &mut segment[at as usize..][..HEAD_LEN as usize];

@@ -92,7 +92,7 @@ impl Collector {
                     return len;
                 }
                 of_values += pieces(value.len()).map(piece_space).sum::<u64>();
-                // As if every block were a piece of its own: never too little.
+                // Counts every block as a piece of its own: never too little.
                 let pieces = demand.add(value.len()).min(PIECES_MAX as u64) + 1;
                 len - value.len() as u64 + size_of::<Piece>() as u64 * pieces
             }),

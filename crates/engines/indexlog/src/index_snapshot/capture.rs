@@ -186,7 +186,7 @@ mod tests {
             store.write(&[op], Durability::Deferred).unwrap();
         };
         (0..1_000).for_each(|number| put(number, 1));
-        // Of the first blocks half of the records die.
+        // Half of the records in the first blocks die.
         (0..500).step_by(2).for_each(|number| put(number, 2));
         store.sync().unwrap();
 

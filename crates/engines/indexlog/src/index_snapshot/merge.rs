@@ -153,7 +153,7 @@ impl Merging<'_> {
         if later.iter().any(|(_, is_copy, tombstone)| tombstone.seq <= seq && !is_copy) {
             return Err(Unfit);
         }
-        // Of a tombstone and its copy, the copy is kept.
+        // If there are a tombstone and its copy, the copy is kept.
         later.sort_unstable_by_key(|(space, is_copy, tombstone)| (*space, tombstone.seq, !is_copy));
         later.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
         for (space, _, tombstone) in later {
@@ -203,7 +203,7 @@ impl Merging<'_> {
         }
         for ghosts in self.ghosts.get(&space).into_iter().flatten() {
             for ghost in ghosts.range(start, end) {
-                // One more than the ghost counted: its own record is not there.
+                // This counts one record more than the ghost did: the ghost's own, which is not there.
                 range.stale.take_over(Entry::from_bits(ghost));
             }
         }

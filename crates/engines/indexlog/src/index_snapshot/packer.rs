@@ -25,7 +25,7 @@ pub(super) struct Captured {
     pub(super) partial: PartialLen,
     /// The number of the last record.
     pub(super) seq: u64,
-    /// By item.
+    /// The payload of each item of blocks.
     pub(super) blocks: Vec<Vec<u8>>,
     /// Key space, kind, and the tree's leaves.
     pub(super) trees: Vec<(u32, u8, LeafImages)>,
@@ -93,7 +93,7 @@ impl Packer {
             written,
             worked: 0,
             parts: captured.into_parts(),
-            // With room for the item that does not fit.
+            // The buffer has room for the item that does not fit.
             frame: Vec::with_capacity(SEGMENT as usize + 2 * BLOCKS * BLOCK_LEN),
             carried: Vec::new(),
             putting: false,

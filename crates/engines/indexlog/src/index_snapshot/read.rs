@@ -43,9 +43,9 @@ pub(super) struct Loaded {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     Nothing,
-    /// It was a block of records, and is not the same any more.
+    /// The block had records of the snapshot, and has been collected since.
     Gone,
-    /// So many bytes of it were used.
+    /// So many bytes of the block were used.
     Used(u64),
 }
 

@@ -91,7 +91,7 @@ impl Log {
                 self.durability.add_pending(pending);
             }
             if space.map().is_dirty() && !planted!(OpenBlocksUnknown) {
-                // Of the blocks that wait to be sealed the map must know all but the newest, or a
+                // The map must know all blocks that wait to be sealed but the newest, or a
                 // power cut could lose one in their middle.
                 space.fence_with_map(Vec::new())?;
             }
@@ -210,7 +210,7 @@ impl Log {
 
     /// Goes on in another block, whose first record is number `seq`.
     fn enter_block(&mut self, space: &mut Space, view: &RwLock<View>, seq: u64) -> Result<()> {
-        // The map must be able to tell these numbers apart whatever else of the log is collected.
+        // The map must be able to tell these numbers apart even if the rest of the log is collected.
         if seq - self.near.min(seq) > NEAR_MAX {
             space.map().set_near(seq)?;
             self.near = seq;

@@ -1,4 +1,4 @@
-//! Making what was written durable.
+//! Makes written bytes durable.
 //!
 //! One fence makes everything durable that waits: records, entries of the change log, values, and words of the map.
 //! A block that the log has left is sealed when all of it is durable.

@@ -75,7 +75,7 @@ impl View {
         }
     }
 
-    /// The same, and the current record of the key.
+    /// Brings the index's lines of a key, and the key's current record, into the cache.
     pub(crate) fn prepare_update(&self, space: u32, key: &[u8]) {
         self.prepare(space, key);
         self.prepare_compare(space, key);

@@ -51,7 +51,7 @@ fn build(
 ) -> Result<()> {
     let mut tombstones = Tombstones::default();
     let mut ranges = found.ranges;
-    // Of a record and its copy the copy is kept, as for other records.
+    // If there are a record and its copy, the copy is kept, as for other records.
     ranges.sort_unstable_by_key(|(space, is_copy, tombstone)| (*space, tombstone.seq, !is_copy));
     ranges.dedup_by_key(|(space, _, tombstone)| (*space, tombstone.seq));
     ranges.into_iter().for_each(|(space, _, tombstone)| tombstones.insert_range(space, tombstone));

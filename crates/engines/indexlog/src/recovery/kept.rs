@@ -1,5 +1,6 @@
 //! Making the end of a log durable: records behind it are dropped, then those that are kept are flushed, and
-//! sealed when all partitions have flushed theirs. A crash in between finds either the same end again or nothing behind it.
+//! sealed when all partitions have flushed theirs. A crash in between finds either the same end again or nothing behind
+//! it.
 
 use halite_contract::Result;
 use halite_pmem::Fenced;

@@ -94,7 +94,7 @@ impl RecordRef {
         };
     }
 
-    /// Of records with one key the newest comes first; of a record and its copy the copy, so that a block whose
+    /// Orders records with one key: the newest comes first; of a record and its copy the copy, so that a block whose
     /// collection was interrupted has no live record.
     fn age(self) -> (Reverse<u64>, Reverse<bool>) {
         (Reverse(self.seq), Reverse(self.is_copy()))

@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(block(blocks.emptiest(Some(5))), Some(young));
         assert_eq!(block(blocks.victim(9, Some(5))), Some(young));
         assert_eq!((blocks.emptiest(Some(6)), blocks.victim(9, Some(6))), (None, None));
-        // A block without live records is free at once, whatever a scan reads of it.
+        // A block without live records is free at once, even if a scan reads it.
         blocks.hide(dead, BLOCK, 8);
         assert_eq!(block(blocks.emptiest(Some(8))), Some(dead));
         assert_eq!(block(blocks.victim(9, Some(8))), Some(dead));

@@ -1,6 +1,6 @@
 //! Blocks that stay free, so that a full store can be emptied.
 
-/// Blocks that stay free for collection: one for what it moves, and spare ones, because a crash that
+/// Blocks that stay free for collection: one for the records that it moves, and spare ones, because a crash that
 /// interrupts it leaves a block and its copy.
 pub(crate) const RESERVE_COLLECT: u32 = 3;
 

@@ -13,8 +13,8 @@ use crate::entry::Entry;
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 impl Space {
-    /// From now on other partitions, or a change log, take segments from the same pool: this partition has to own the
-    /// blocks that it needs to delete and to collect.
+    /// Notes that from now on other partitions, or a change log, take segments from the same pool: this partition has
+    /// to own the blocks that it needs to delete and to collect.
     pub(crate) fn share_pool(&mut self) -> Result<()> {
         self.shares_pool = true;
         while self.blocks.free_count() < RESERVE_BOOKKEEPING && self.add_segment()? {}
@@ -35,7 +35,7 @@ impl Space {
         Ok(released)
     }
 
-    /// The same where a write that allocated them is refused, if the pool is shared.
+    /// Gives back empty segments where a write that allocated them is refused, if the pool is shared.
     pub(crate) fn give_back_segments(&mut self) -> Result<()> {
         if self.shares_pool {
             let released = self.release_empty_segments();

@@ -54,7 +54,7 @@ impl Space {
         self.blocks.emptiest(self.scans.youngest())
     }
 
-    /// The same, where blocks may wait for scans to end.
+    /// Does as [`Space::emptiest`], where blocks may wait for scans to end.
     pub(crate) fn emptiest_soon(&mut self) -> Option<(u32, u64)> {
         let kept_by = self.kept_by();
         self.blocks.emptiest(kept_by)
@@ -77,7 +77,7 @@ impl Space {
         self.victim_at_once(next).or_else(|| self.victim_for_later(next))
     }
 
-    /// The same among the blocks that scans read, if more of these may wait.
+    /// Chooses a victim among the blocks that scans read, if more of these may wait.
     pub(crate) fn victim_for_later(&mut self, next: u64) -> Option<(u32, u64)> {
         let kept_by = self.kept_by();
         let victim = self.blocks.victim(next, kept_by);

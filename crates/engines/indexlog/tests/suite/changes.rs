@@ -243,7 +243,7 @@ fn a_full_store_deletes_while_other_partitions_take_what_is_freed() {
     for (nth, number) in keys.iter().enumerate() {
         let op = Op::Delete { space, key: &number.to_be_bytes() };
         engine.write(&[op], Durability::Deferred).unwrap();
-        // Whatever is freed is taken again, as long as there are more to delete.
+        // Puts take the freed space again, as long as there are more keys to delete.
         if nth % 3 > 0 && matches!(put(u32::MAX - nth as u32), Ok(())) {
             let op =
                 Op::Put { space, key: &(u32::MAX - nth as u32).to_be_bytes(), value: &[2; 40] };
@@ -266,7 +266,7 @@ fn options_on(medium: &Medium, change_log: u64) -> EngineOptions {
     EngineOptions { pool_options, change_log: Some(change_log), ..EngineOptions::new("pool") }
 }
 
-/// Segments of 2 MiB fill up with what no sync has come to, behind one that ends where a sync was.
+/// Segments of 2 MiB fill up with entries that no sync has reached, behind one that ends at the last synced entry.
 #[test]
 fn the_log_never_gives_up_its_last_durable_entry() {
     let begin = || {
@@ -296,7 +296,7 @@ fn the_log_never_gives_up_its_last_durable_entry() {
         }
         engine.sync().unwrap();
         let end = engine.change_positions(0).unwrap().end;
-        // More than a segment, and less than what is synced at once.
+        // More than a segment, and fewer bytes than make a write sync by itself.
         for number in 1..entering * 3 / 4 {
             write(&engine, space, durable + number);
             let positions = engine.change_positions(0).unwrap();
@@ -325,7 +325,7 @@ fn a_full_store_replays_its_records_wherever_the_power_is_cut() {
         (100_000, 20, 1),
         (400_000, 5, 2),
     ] {
-        // Large values, too: without them the log would end before what refers to them.
+        // Large values, too: without them the log would end before the records that refer to them.
         let mut power = Power::new(30 << 20, |site| {
             ["change_log.rs", "overflow.rs"].iter().any(|file| site.file().ends_with(file))
         });
@@ -512,7 +512,7 @@ fn snapshots_of_the_index_go_before_changes_do() {
     assert_eq!(engine.stats().index_snapshot_bytes, 0, "the snapshot is there");
 }
 
-/// A log that retains more than there is takes what the pool has, but for what deletes need.
+/// A log that is to retain more than the pool has takes all of it, but for the space that deletes need.
 #[test]
 fn a_full_store_whose_log_takes_all_that_is_free_deletes() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -26,7 +26,7 @@ impl Factory for IndexLogs {
         pool_options.size_max = pool_bytes_max;
         let partitioning = Some(self.0());
         let (index, change_log) = (self.1, self.2);
-        // One that is accessed before it is recovered is no other store.
+        // A store that is accessed while it recovers has to behave like any other.
         let on_demand = change_log.is_some() || index == IndexKind::Hash;
         let options = EngineOptions {
             pool_options,
@@ -39,7 +39,7 @@ impl Factory for IndexLogs {
         Ok(Arc::new(IndexLog::open(&options)?))
     }
 
-    /// Leaves the pool's file as it is now: what a killed process leaves.
+    /// Leaves the pool's file as it is now, as a killed process does.
     fn crash(&self, engine: Arc<dyn Engine>) {
         POOL.with_borrow(|pool| {
             let image = pool.with_extension("image");

@@ -46,7 +46,7 @@ fn fill(engine: &IndexLog) -> KeySpaceId {
     space
 }
 
-/// Everything that the store returns must be what was put.
+/// Every value that the store returns must be the one that was put.
 fn check_answers(engine: &IndexLog, space: KeySpaceId, missing_at_most: u32) -> Result<()> {
     let mut missing = 0;
     for number in 0..KEYS {
@@ -162,7 +162,7 @@ proptest! {
         drop(engine);
         fs::rename(&image, &pool).unwrap();
         fault.strike(&pool);
-        // Nothing behind the log's very end proves that it was there.
+        // No later record proves that the log's last one was there.
         if let Err(error) = check(folder.path(), fault.lines()) {
             prop_assert!(is_named(&error), "{error}");
         }
@@ -222,7 +222,7 @@ fn find(bytes: &[u8], text: &[u8]) -> usize {
 fn a_damaged_batch_at_the_start_of_an_open_block_is_named() {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let _ = IndexLog::open(&options(folder.path())).unwrap().key_space("space").unwrap();
-    // In a block of its own; the write behind it proves that it was durable.
+    // The value is in a block of its own; the write behind it proves that it was durable.
     let mut pool = killed_after(folder.path(), &[&[b"first of two", b"second of two"], &[b"next"]]);
     let at = find(&pool, b"second of two");
     pool[at] ^= 1;
@@ -266,12 +266,12 @@ fn a_store_of_another_engine_is_named() {
     assert!(matches!(error, Error::OtherEngine { .. }), "{error}");
 }
 
-/// Whose recovery fails has not no key spaces.
+/// A store whose recovery fails reports an error, not that it has no key spaces.
 #[test]
 fn names_that_cannot_be_recovered_are_an_error() {
     let folder = temporary_folder();
     let options = EngineOptions { on_demand: true, ..options(folder.path()) };
-    // Of the block that was sealed first, only the first record is read before the store is open.
+    // The opening reads only the first record of the block that was sealed first.
     let space = fill(&IndexLog::open(&options).unwrap());
     let put = Op::Put { space, key: &key(0), value: &value(0) };
     IndexLog::open(&options).unwrap().write(&[put], Durability::Immediate).unwrap();

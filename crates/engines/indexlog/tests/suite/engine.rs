@@ -89,7 +89,7 @@ fn an_empty_range_of_a_dropped_key_space_is_refused() {
     let options = EngineOptions { partitioning: ranges(&["c", "m"]), ..options(folder.path()) };
     let store = IndexLog::open(&options).unwrap();
     let space = store.key_space("space").unwrap();
-    // Of no partition: it ends before it starts.
+    // The range is in no partition: it ends before it starts.
     let op = Op::DeleteRange { space, start: b"x", end: Some(b"a") };
     store.write(&[op], Durability::Immediate).unwrap();
     store.drop_key_space(space).unwrap();
@@ -133,7 +133,7 @@ fn every_opening_may_choose_another_index() {
     assert!(index_bytes[3] < index_bytes[4], "{index_bytes:?}");
 }
 
-/// Keys with much in common, zero bytes, and every length around what recovery keeps of one.
+/// Keys with much in common, zero bytes, and every length around the part of a key that recovery keeps.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let long = |byte: u8, len: usize| vec![byte; len];
     let prefix = prop_oneof![
@@ -308,8 +308,8 @@ fn a_walk_in_no_order_visits_what_stays() {
     assert_eq!(ordered.visit_partition(0, space, 0, 10, &mut |_| {}).unwrap(), None);
 }
 
-/// A crash leaves of each partition's deferred writes what it will. What relies on one of another partition is
-/// not left without that.
+/// A crash leaves any prefix of each partition's deferred writes. A write that relies on one of another partition is
+/// not left without that one.
 #[test]
 fn after_a_crash_a_write_is_not_there_without_what_it_relied_on() {
     const LEN: u64 = 64 << 20;

@@ -228,7 +228,7 @@ impl Test {
         let store = IndexLog::open(&self.options).unwrap();
         assert!(pairs(&store) == self.model, "a snapshot gives what was written");
         let stats = store.stats();
-        // Of a record and its copy either may be the one that is alive, and their paddings differ.
+        // Either of a record and its copy may be alive, and their paddings differ.
         assert!(
             stats.live_bytes + 1024 >= live,
             "what is needed is alive: {live} bytes, not {}, {} records read",
@@ -503,7 +503,7 @@ impl Forgery {
         IndexLog::open(&self.test.options)
     }
 
-    /// The same with what `forge` makes of the snapshot; returns how many records were read.
+    /// Opens the store with a snapshot that `forge` has changed; returns how many records were read.
     fn forge(&self, forge: impl FnOnce(&mut Forged)) -> u64 {
         let mut forged = Forged::of(self.payload());
         forge(&mut forged);
@@ -578,7 +578,8 @@ fn a_snapshot_whose_entries_lead_to_one_record_is_not_used() {
         leaf.copy_within(entries + from * 8..entries + (from + 1) * 8, entries + to * 8);
     };
     assert_eq!(forgery.forge(|forged| longest(forged, 5, 4)), records);
-    // Of these, it is their values that are taken twice. It is used once.
+    // Here two entries would take the space of one value, which is damage. A snapshot is used once: the next opening
+    // succeeds.
     let mut forged = Forged::of(forgery.payload());
     longest(&mut forged, 0, 1);
     let opened = forgery.open(&forged.payload());
@@ -592,7 +593,7 @@ fn a_snapshot_whose_entries_lead_to_one_record_is_not_used() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1) })]
 
-    /// Whatever a snapshot says: nothing panics, and nothing hangs.
+    /// No forged snapshot makes the opening panic or hang.
     #[test]
     fn any_forged_snapshot_is_survived(seed in any::<u64>()) {
         let forgery = Forgery::new(&[

@@ -1,4 +1,4 @@
-//! Space: what a store with a limit takes, refuses and moves.
+//! Space: the writes that a store with a limit takes, refuses and moves.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -34,7 +34,7 @@ fn open(folder: &Path, partitions: usize) -> IndexLog {
     IndexLog::open(&options).unwrap()
 }
 
-/// A store and what it must hold: the length and the first byte of each value.
+/// A store and its expected content: the length and the first byte of each value.
 struct Test {
     engine: IndexLog,
     space: KeySpaceId,
@@ -296,7 +296,7 @@ fn who_is_idle_collects_ahead_in_small_steps() {
 /// Values that readers hold at once.
 const HELD_MAX: usize = 32;
 
-/// Values of all lengths share a pool for ever: what one class of lengths gives up, another can have.
+/// Values of all lengths share a pool for ever: another class of lengths can use the space that one gives up.
 #[test]
 fn values_that_change_their_lengths_do_not_fill_the_pool() {
     // The part that is free beside the live data: the last eighth of slots, the log's garbage, the reserves.
@@ -329,7 +329,7 @@ fn values_that_change_their_lengths_do_not_fill_the_pool() {
                     panic!("{error}: phase {phase}, {len} bytes, {:?}", test.engine.stats());
                 }
                 written += len as u64;
-                // Readers keep what they have read, longer than it is in the store.
+                // Readers keep the values that they have read, longer than the store has them.
                 if test.random.below(16) == 0 {
                     let key = test.any_key();
                     held.push_back(test.engine.get(test.space, &key.to_be_bytes()).unwrap());
@@ -355,7 +355,7 @@ fn len_of_phase(random: &mut Random, phase: u32) -> usize {
     ((1 << order) + random.below(1 << order)) as usize
 }
 
-/// Where puts are refused, bookkeeping is taken, on one partition and on several at once, and what it removes makes room.
+/// Where puts are refused, bookkeeping is taken, on one partition and on several at once, and its removals make room.
 #[test]
 fn a_full_store_takes_bookkeeping_on_any_number_of_partitions() {
     const IN_VAIN: u32 = 200;

@@ -85,7 +85,7 @@ impl Ballast {
     /// Lets another file have space by `reserve`, if all of the ballast is there.
     ///
     /// # Errors
-    /// [`DiskError::NoSpace`]; what `reserve` says.
+    /// [`DiskError::NoSpace`]; the errors of `reserve`.
     pub(super) fn reserve_beside(
         &self,
         reserve: impl FnOnce() -> halite_disk::Result<()>,

@@ -96,7 +96,7 @@ impl Inner {
             let manifest = Manifest::create(disk, *store_id, number, &state)?;
             let old = std::mem::replace(&mut locked.manifest, manifest).number();
             locked.state = state;
-            // If it stays, the next opening removes it.
+            // If the file stays, the next opening removes it.
             let _ = disk.remove(&names::manifest(old));
             // The new manifest does not have them.
             let uncertain = std::mem::take(&mut locked.uncertain);
@@ -146,7 +146,7 @@ impl Inner {
     pub(super) fn bury(&self) {
         let dead = std::mem::take(&mut *self.files.graveyard.lock());
         for number in dead {
-            // If it stays, the next opening removes it.
+            // If the file stays, the next opening removes it.
             let _ = self.files.disk.remove(&names::table(number));
         }
         self.files.values.bury();

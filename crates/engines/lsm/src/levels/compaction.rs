@@ -61,7 +61,7 @@ impl Outputs {
 impl Drop for Outputs {
     fn drop(&mut self) {
         for table in &self.tables {
-            // If it stays, the next opening removes it.
+            // If the file stays, the next opening removes it.
             let _ = self.files.disk.remove(&names::table(table.number));
         }
     }
@@ -86,7 +86,7 @@ impl Task<'_> {
                 let done = job.run(from.as_deref(), to.as_deref(), &mut written);
                 outputs.lock().tables.extend(written);
                 if let Err(error) = done {
-                    // Before other jobs stop because of it, with an error that is not the reason.
+                    // The reason is kept before other jobs stop because of it, with another error.
                     failed.lock().get_or_insert(error);
                     has_failed.store(true, Ordering::Relaxed);
                     return;
@@ -293,7 +293,7 @@ impl<'a> Unfinished<'a> {
     }
 
     fn remove(&self) {
-        // If it stays, the next opening removes it.
+        // If the file stays, the next opening removes it.
         let _ = self.files.disk.remove(&format!("{}{UNFINISHED}", names::table(self.number)));
     }
 }

@@ -12,7 +12,7 @@ use super::pick::{Compaction, Shape, pick};
 const RETRY: Duration = Duration::from_secs(5);
 
 impl Inner {
-    /// The most urgent compaction, whose tables are busy from now on, and whether it goes into the base.
+    /// Picks the most urgent compaction, marks its tables as busy, and returns it and whether it goes into the base.
     pub(super) fn pick(&self) -> Option<(Compaction, bool)> {
         self.pick_locked(&mut self.locked.lock())
     }

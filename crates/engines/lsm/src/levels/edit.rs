@@ -1,15 +1,15 @@
 //! Changes of the levels.
 //!
-//! An edit is a list of records, of which each begins with a byte that says what it is:
+//! An edit is a list of records, each of which begins with a byte for its kind:
 //!
 //! ```text
 //! 1  a table is added     tree, level, run, number, file len, entries, deletes, range deletes, smallest and
 //!                         largest sequence: varints; span: first key, last key (varint and bytes), u8 open
 //! 2  a table is removed   tree, level, number: varints
 //! 3  the next number      varint: no file has this one or a larger one
-//! 4  memtables            tree, id: varints; what the memtables of the tree up to this one had is in the levels
+//! 4  memtables            tree, id: varints; the levels have the content of the tree's memtables up to this one
 //! 6  files of large values that the table added last refers to    (`put_values`)
-//! 5  a word               name (varint and bytes), u64: what the engine wants to keep beside
+//! 5  a word               name (varint and bytes), u64: kept for the engine
 //! ```
 
 use std::collections::BTreeMap;

@@ -197,7 +197,7 @@ impl Levels {
     /// Lets a file beside the tables have space by `reserve`, if all of the ballast is there.
     ///
     /// # Errors
-    /// [`halite_disk::Error::NoSpace`]; what `reserve` says.
+    /// [`halite_disk::Error::NoSpace`]; the errors of `reserve`.
     pub(crate) fn reserve_beside_ballast(
         &self,
         reserve: impl FnOnce() -> halite_disk::Result<()>,
@@ -379,12 +379,13 @@ impl Inner {
         let edit = Edit { removed, added, ..Edit::default() };
         self.commit(tree, edit, &mut outputs, compaction.bytes(), 0)?;
         drop(compaction);
-        // Before the ballast takes the space back.
+        // The files go before the ballast takes the space back.
         self.bury();
         Ok(true)
     }
 
-    /// Merges runs of a level with the tables of the level below, part by part, each with the ballast. All of them are busy.
+    /// Merges runs of a level with the tables of the level below, part by part, each with the ballast. All of them are
+    /// busy.
     fn push_down(
         &self,
         tree: u32,
@@ -419,7 +420,7 @@ impl Inner {
         let edit = Edit { removed, ..Edit::default() };
         self.commit(tree, edit, &mut Outputs::none(&self.files), 0, 0)?;
         drop(run);
-        // Before the ballast takes the space back.
+        // The files go before the ballast takes the space back.
         self.bury();
         Ok(())
     }
@@ -460,7 +461,7 @@ fn parts_of<'a>(tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Vec<Range> 
 fn is_covered(table: &TableMeta, deletes: &[RangeDelete], snapshots: &[u64]) -> bool {
     let mut at = &table.span.first;
     loop {
-        // Of the same keys the newest is the first.
+        // The newest delete of the same keys is the first.
         let first = deletes.partition_point(|delete| delete.end <= *at);
         let Some(delete) = deletes.get(first).filter(|delete| delete.start <= *at) else {
             return false;

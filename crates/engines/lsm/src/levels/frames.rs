@@ -45,7 +45,7 @@ fn whole(bytes: &[u8], seed: u64, offset: usize) -> Option<Range<usize>> {
     (head[8..] == sum.to_le_bytes()).then_some(payload)
 }
 
-/// The payloads of all frames from an offset on, and where the last one ends: what follows is torn.
+/// Returns the payloads of all frames from an offset on, and the end of the last one: the rest is torn.
 ///
 /// # Errors
 /// Where a frame is damaged, not torn: it ends before `durable`, or a whole one follows.

@@ -35,7 +35,7 @@ pub struct Change {
 
 /// The levels of a store's trees.
 ///
-/// Dropping them stops what is being compacted; [`Levels::close`] tells what failed then.
+/// Dropping them stops a running compaction; [`Levels::close`] also returns the error of one that failed.
 pub struct Levels {
     pub(super) inner: Arc<Inner>,
     compactor: Mutex<Option<JoinHandle<()>>>,
@@ -200,7 +200,7 @@ impl Locked {
         self.busy.extend(compaction.tables().map(|(_, table)| table.meta.number));
     }
 
-    /// Those of the busy tables that will stay so: they could not be read.
+    /// Returns the busy tables that stay busy, as they could not be read.
     pub(super) fn unreadable(&self, version: &TreeVersion) -> HashSet<u64> {
         let tables = version.runs().flat_map(|(_, run)| &run.tables);
         let numbers = tables.filter(|table| table.is_unreadable()).map(|table| table.meta.number);
@@ -221,7 +221,7 @@ impl Inner {
         }
     }
 
-    /// Runs what others wait for: after a panic in it they are woken, and told. Where there is no thread in the background,
+    /// Runs work that other threads wait for: a panic in it wakes them with an error. Without a background thread,
     /// the panic is the caller's.
     pub(super) fn guard<T>(&self, what: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         if !self.options.background {

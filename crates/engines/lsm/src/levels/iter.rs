@@ -51,7 +51,7 @@ impl LevelsIter {
     /// The newest range delete of a key that the scan sees.
     ///
     /// # Errors
-    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] of a table that may have one, or what the disk says.
+    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] of a table that may have one, or a disk's error.
     pub fn covering(&self, key: &[u8]) -> Result<Option<u64>> {
         let mut newest = None;
         for run in &self.with_deletes {

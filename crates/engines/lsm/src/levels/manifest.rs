@@ -16,7 +16,7 @@
 //! at the end was being written when the power failed, and is cut. Damage before `durable`, or before another
 //! whole frame, is an error. `CURRENT` is written when a manifest is begun and when the store is closed;
 //! of one that was not closed, edits that are cut from the end, or a last one that is damaged, cannot be told from
-//! what was not finished.
+//! unfinished ones.
 //!
 //! A manifest that has grown, or that an edit could not be appended to, is followed by a new one, whose first
 //! edit is all that there is. It counts when `CURRENT` has its number: by a rename.

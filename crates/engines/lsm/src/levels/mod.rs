@@ -4,7 +4,7 @@
 //!   level 0      runs that may overlap, the newest first: tables as memtables were written
 //!   (empty)
 //!   base         ┐ tables in the order of their keys, without overlap; each level about ten times
-//!   ...          │ as large as the one above it; of a key, what is newer is further up
+//!   ...          │ as large as the one above it; newer versions of a key are further up
 //!   level 6      ┘
 //! ```
 //!

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// The file that says which manifest is the store's.
 pub(crate) const CURRENT: &str = "CURRENT";
 
-/// What a file is called until it is whole.
+/// The ending of the name of an unfinished file.
 pub(crate) const UNFINISHED: &str = ".tmp";
 
 /// The ending of the name of a file that is set aside.
@@ -43,7 +43,7 @@ pub(crate) fn parse(name: &str) -> Option<Name> {
     if name == CURRENT {
         return Some(Name::Current);
     }
-    // As it would be written, so that `+1.sst` is no table.
+    // Only the canonical form is accepted, so that `+1.sst` is no table.
     let number = |digits: &str| digits.parse().ok();
     let found = match name.strip_prefix("MANIFEST-") {
         Some(digits) => Name::Manifest(number(digits)?),

@@ -67,7 +67,7 @@ impl Levels {
 
 impl Levels {
     /// Removes the store's files of large values that neither tables nor memory refer to, when all those of memory
-    /// are known; or, with `sets_aside`, durably gives them the names of files that a repair sets aside: what it lost
+    /// are known; or, with `sets_aside`, durably gives them the names of files that a repair sets aside: lost records
     /// may refer to them. Returns those that are another store's, and stay.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ pub struct LevelsOptions {
     /// How long a table gets, in bytes.
     pub table_bytes: u64,
     /// How much the first level below level 0 may have before another one is begun above it, in bytes: about
-    /// [`LevelsOptions::ratio`] times what is merged into it at once.
+    /// [`LevelsOptions::ratio`] times the bytes that are merged into it at once.
     pub base_bytes: u64,
     /// How many times as much as a level the level below it may have.
     pub ratio: u64,
@@ -20,7 +20,7 @@ pub struct LevelsOptions {
     pub runs_max: usize,
     /// Bytes beyond the levels' targets at which the pressure is 1.
     pub debt_bytes_max: u64,
-    /// What the cache of blocks may take, in bytes.
+    /// Bytes that the cache of blocks may take.
     pub cache_bytes: u64,
     /// Threads that work on one compaction.
     pub threads: usize,
@@ -28,11 +28,11 @@ pub struct LevelsOptions {
     pub manifest_bytes_max: u64,
     /// Bytes of the disk that are set aside for compactions of removed data, at the least.
     pub ballast_bytes_min: u64,
-    /// The same at the most; 0: none are.
+    /// The most bytes of the ballast; 0: there is none.
     pub ballast_bytes_max: u64,
     /// Runs that the levels took, at the least, as far as the caller knows: levels with fewer are an older copy.
     pub flushes: u64,
-    /// Whether a thread of its own compacts what has to be; otherwise [`super::Levels::compact`] does.
+    /// Whether a background thread runs compactions; otherwise [`super::Levels::compact`] does.
     pub background: bool,
 }
 

@@ -15,7 +15,8 @@ pub(super) struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// All range deletes of the run are visible: a snapshot that is taken later than `snapshots` sees the newest of all.
+    /// All range deletes of the run are visible: a snapshot that is taken later than `snapshots` sees the newest of
+    /// all.
     pub(super) fn new(run: &'a dyn SortedRun, snapshots: &[u64]) -> Self {
         let deletes = RangeDeletes::fragments_seen(run.range_deletes(), snapshots);
         Self { run, span: run.span(), deletes }

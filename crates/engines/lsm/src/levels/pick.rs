@@ -41,7 +41,7 @@ impl Shape {
         Self { base: first_used.map_or(base, |level| level.min(base)), targets }
     }
 
-    /// Bytes beyond what levels may have.
+    /// Returns the bytes by which levels exceed their targets.
     pub(crate) fn debt(&self, level_bytes: &[u64; LEVELS]) -> f64 {
         let beyond = |level: usize| (level_bytes[level] as f64 - self.targets[level]).max(0.0);
         (1..LEVELS - 1).map(beyond).sum()

@@ -18,8 +18,8 @@ impl Levels {
     /// covers is returned as that: of kind [`RANGE_DELETE`], without a value.
     ///
     /// # Errors
-    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] or others of a table that may have it; what the
-    /// disk says.
+    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] or others of a table that may have it; an error
+    /// of the disk.
     pub fn get(&self, tree: u32, key: &[u8], at: u64) -> Result<Option<Found>> {
         let Some(version) = self.inner.version(tree) else { return Ok(None) };
         let counters = &self.inner.counters;

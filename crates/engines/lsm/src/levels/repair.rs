@@ -3,11 +3,11 @@
 //! Where the manifest is whole, the tables that it names and that can be read stay where they are, and the others
 //! are left out. Where it is not, all tables of the store that can be read are merged, tree by tree, into
 //! the last level; that needs room for them twice. Tables that cannot be read are set aside under a name that
-//! ends in `.damaged`; they are not removed, and neither is anything that belongs to another store. Files of large values
-//! that only what was lost refers to are set aside by the next opening of the store ([`super::open`]), which knows to
-//! which of them the memory refers.
+//! ends in `.damaged`; they are not removed, and neither is anything that belongs to another store. Files of large
+//! values to which only lost tables referred are set aside by the next opening of the store ([`super::open`]), which
+//! knows to which of them the memory refers.
 //!
-//! What a repair cannot know:
+//! Limits of a repair; it cannot recover:
 //! - the content of tables that are lost. Older versions of their keys, if there are any, and keys that they deleted,
 //!   are seen again.
 //! - which tables a compaction had replaced, if a crash kept it from removing them and the manifest is lost. Their
@@ -38,14 +38,14 @@ use crate::sst::{BlockCache, Error, Result};
 use crate::values::Values;
 use halite_contract::Health;
 
-/// What a repair did, or would do.
+/// The outcome of a repair, or of one that was only examined.
 #[derive(Clone, Debug)]
 pub struct Repaired {
     /// Tables that can be read, and stay or, where the manifest was lost, are merged.
     pub tables: u64,
     /// Entries in them.
     pub entries: u64,
-    /// What was wrong: with the manifest or `CURRENT`, and with each table that is lost.
+    /// The errors that were found: of the manifest or `CURRENT`, and of each table that is lost.
     pub lost: Vec<Error>,
     /// The names that files which are set aside get: their own, and behind it `.damaged`, or `.2.damaged` and so on
     /// if an earlier repair has left one.
@@ -68,7 +68,7 @@ pub(crate) struct Findings {
     set_aside: Vec<(String, String)>,
 }
 
-/// Says what [`repair`] would do, and changes nothing. The levels must not be open.
+/// Reports the changes that [`repair`] would make, and makes none. The levels must not be open.
 ///
 /// # Errors
 /// As [`repair`].
@@ -80,8 +80,8 @@ pub fn examine(disk: &Disk, store_id: u128, options: &LevelsOptions) -> Result<R
 /// nothing is wrong, nothing is changed.
 ///
 /// A repair that fails, or that is cut short, is to be done again. Until then nothing is lost: damaged tables have
-/// their new names before a manifest is without them. Only a damaged manifest gets its new name last, as what can be
-/// read of it is needed until then; if that fails, the next opening may remove it.
+/// their new names before a manifest is without them. Only a damaged manifest gets its new name last, as its readable
+/// part is needed until then; if that fails, the next opening may remove it.
 ///
 /// # Errors
 /// An error of the disk, above all if there is no room. [`Error::Foreign`] if `CURRENT` is another store's,
@@ -186,7 +186,7 @@ impl Findings {
         for (name, aside) in manifests {
             disk.rename(name, aside)?;
         }
-        // As the next opening would.
+        // Removes these tables, as the next opening would.
         for number in readable.keys().filter(|number| !repaired.tables.contains_key(number)) {
             disk.remove(&names::table(*number))?;
         }
@@ -253,7 +253,7 @@ fn known(
     Ok((partial.map(|(state, ..)| state).unwrap_or_default(), false))
 }
 
-/// The newest manifest of the store, whatever `CURRENT` says.
+/// Returns the newest manifest of the store, even if `CURRENT` names another.
 fn newest_manifest(disk: &Disk, store_id: u128, list: &BTreeMap<String, u64>) -> Option<u64> {
     let manifests = list.keys().filter_map(|name| match parse(name) {
         Some(Name::Manifest(number)) => Some(number),

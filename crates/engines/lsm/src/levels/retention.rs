@@ -5,11 +5,11 @@
 
 use crate::sst::{DELETE, Entry, RangeDelete, RangeDeletes, SEQUENCE_MAX};
 
-/// Decides, entry by entry in their order, what a compaction keeps.
+/// Decides, entry by entry in their order, whether a compaction keeps it.
 pub(crate) struct Retention<'a, F> {
     /// Sequence numbers of snapshots, ascending.
     snapshots: &'a [u64],
-    /// Of everything that is compacted.
+    /// The range deletes of all sources of the compaction.
     range_deletes: &'a RangeDeletes,
     /// Whether there may be older versions of a key elsewhere.
     is_below: F,

@@ -100,7 +100,7 @@ impl Memtables {
         threads: usize,
     ) -> Result<Recovered> {
         let zones = std::mem::take(&mut self.zones);
-        // With a log, the sequence that was committed last is found there.
+        // A store with a log finds the sequence that was committed last there.
         let in_levels = (0..layout.trees as u32).filter_map(|tree| levels.sequence_max(tree)).max();
         let floor = in_levels.filter(|_| !layout.logged).unwrap_or(0);
         let closed_with = layout::closed_with(home).filter(|_| !layout.logged);

@@ -25,7 +25,7 @@ pub(super) fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u
         .collect();
     let mut replayed = 0;
     store.is_replaying.store(true, Ordering::Relaxed);
-    // Of levels that were repaired without a manifest, only the tables tell their last sequence.
+    // For levels that were repaired without a manifest, only the tables have the last sequence.
     let flushed_last = flushed.iter().copied().max().unwrap_or(0);
     if flushed_last > SEQUENCE_MAX {
         return Err(Error::Damaged {

@@ -67,8 +67,8 @@ pub(super) fn levels_options_on(
     found
 }
 
-/// Bytes of a value from which on it is written to a file of its own: where that costs less than to write the value again
-/// with each compaction.
+/// Bytes of a value from which on it is written to a file of its own: where that costs less than to write the value
+/// again with each compaction.
 const LARGE_VALUE_BYTES: u64 = 1 << 20;
 
 /// Bytes that are set aside for compactions of removed data, at the least, and at the most.

@@ -7,7 +7,7 @@ use halite_contract::{Durability, Engine, EngineOptions, Op};
 use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
-/// As many as a removal of a range does not remove one by one.
+/// More keys than a removal of a range removes one by one.
 const KEYS: u16 = 400;
 
 #[test]

@@ -77,12 +77,12 @@ fn crashed(values: u8, durability: impl Fn(u8) -> Durability) -> (Medium, Vec<u8
     (medium, left)
 }
 
-/// Cuts the power of a store that was made. Returns what is left at the least.
+/// Cuts the power of a newly created store. Returns the bytes that are certainly left.
 fn cut(medium: &Medium, engine: Arc<dyn Engine>) -> Vec<u8> {
     cut_opened(medium, engine, &vec![0; CAPACITY as usize])
 }
 
-/// The same of a store that was opened on these bytes.
+/// Does as [`cut`], of a store that was opened on these bytes.
 fn cut_opened(medium: &Medium, engine: Arc<dyn Engine>, before: &[u8]) -> Vec<u8> {
     medium.machine().cut_power();
     drop(engine);
@@ -134,7 +134,7 @@ fn damage_in_an_older_zone_is_told_after_a_crash() {
             let error = outcome.expect_err(&format!("value {number} is damaged"));
             assert!(error.damage().is_some(), "{error}");
         }
-        // Of the newest batch it cannot be known.
+        // Damage in the newest batch cannot be told from a torn end.
         let mut torn = left.clone();
         torn[place(&left, whole)] ^= 1;
         assert_eq!(found(&medium, &torn).unwrap() / 10, 9);
@@ -169,7 +169,8 @@ fn damage_in_a_merged_memtable_is_told_after_a_crash() {
     }
 }
 
-/// Where the fragment begins that has nothing but a value: its header, and the record's head and key, fill a line.
+/// Returns where the fragment begins that has nothing but a value: its header, and the record's head and key, fill a
+/// line.
 fn header_of(bytes: &[u8], number: u8) -> usize {
     place(bytes, number) - 64
 }
@@ -236,7 +237,7 @@ fn damage_in_the_newest_batch_is_told_once_older_ones_went_to_the_levels() {
         let mut damaged = left.clone();
         damaged[header_of(&left, FLUSHED)] ^= 1;
         let damage = found(&medium, &damaged).map_err(|error| error.damage().is_some());
-        // Else it could as well be torn.
+        // Without anything in the levels, the batch could as well be torn.
         assert_eq!(damage, if to_levels { Err(true) } else { Ok(FLUSHED - 1) });
         assert_eq!(found(&medium, &left).unwrap(), FLUSHED);
     }

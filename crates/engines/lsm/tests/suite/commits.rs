@@ -1,4 +1,4 @@
-//! Commits: what they make durable, and what of others they are put together with.
+//! Commits: which writes they make durable, and with which other commits they are combined.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};

@@ -10,7 +10,7 @@ use halite_contract::{Durability, Engine, EngineOptions, Error, Op, Partitioning
 use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
-/// Trees, and where what was committed last is kept.
+/// The number of trees, and the place that makes new commits durable.
 struct Lsms(usize, Durable);
 
 thread_local! {
@@ -45,8 +45,8 @@ impl Factory for Lsms {
         false
     }
 
-    /// Leaves the files as they are now: what a killed process leaves. The manifest first: what the pool gives
-    /// back, the levels have before.
+    /// Leaves the files as they are now, as a killed process does. The levels are copied after the pool: they have all
+    /// records before the pool gives their zones back.
     fn crash(&self, engine: Arc<dyn Engine>) {
         FOLDER.with_borrow(|folder| {
             let image = folder.with_extension("image");

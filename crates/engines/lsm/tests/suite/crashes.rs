@@ -23,7 +23,7 @@ const HISTORIES: u64 = 8;
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 300;
 
-/// Where the requests are that are left out.
+/// The places of the requests that are left out.
 const SOURCES: [&str; 2] = ["crates/engines/lsm/src/levels/", "crates/engines/lsm/src/sst/"];
 
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl Subject for LevelsStore {
 
     fn open(&self, medium: &Medium) -> Result<Open, Refusal> {
         let disk = Disk::model(&DiskModel::of(medium.machine()));
-        // One thread, so that a history is the same each time.
+        // One thread makes a history the same each time.
         let options = LevelsOptions { threads: 1, manifest_bytes_max: 100, ..small_options() };
         let opened = Levels::open(&disk, 5, options, Taken::default().source());
         let (levels, report) = opened.map_err(|error| refusal(&error))?;
@@ -241,7 +241,7 @@ fn every_sync_of_the_levels_is_missed_if_it_is_left_out() {
         }
     }
     assert!(survivors.is_empty(), "nobody needs {survivors:?}");
-    // Of those that a history reaches, none was left out of the judgement.
+    // Every request that a history reaches was judged.
     let judged: BTreeSet<_> =
         score.verdicts.iter().map(|verdict| place(verdict.mutant.site)).collect();
     assert!(judged.len() >= 8, "{judged:?}");

@@ -101,7 +101,7 @@ enum Disturbance {
     Kill,
 }
 
-/// Whatever fails, and whenever, it is an error, and done when it is done again; what is read meanwhile is right.
+/// Any failure, at any time, is an error, and the step succeeds when it is repeated; reads meanwhile are right.
 #[test]
 fn what_fails_leaves_the_old_state_and_is_done_when_it_is_done_again() {
     for disturbance in [Disturbance::Write, Disturbance::Sync, Disturbance::Kill] {
@@ -139,7 +139,7 @@ fn disturbed(disturbance: Disturbance, after: u32) -> usize {
             medium.restore_power();
             medium.machine().fail_sync_after(None);
         }
-        // Where it is not certain which names there are, the store has to be opened again.
+        // Where the names in the folder are not certain, the store has to be opened again.
         if is_killed || disk.sync().is_err() {
             drop((levels, disk));
             medium.restore_power();
@@ -290,7 +290,7 @@ fn damaged_and_missing_tables_fail_only_for_who_needs_them_and_are_left_out_by_a
             assert!(failed_reads(&levels, &right, &name) < keys);
             let found = levels.check(&mut |_| CONTINUE);
             assert_eq!(found.iter().map(Error::file).collect::<Vec<_>>(), [Some(&name[..])]);
-            // New data goes on, above what cannot be read.
+            // New data goes on, above the tables that cannot be read.
             levels.merge_run(0, &run(5), &change(5)).unwrap();
             let six = model(6);
             for entry in &run(5).entries {

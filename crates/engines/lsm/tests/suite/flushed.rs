@@ -13,7 +13,7 @@ use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use proptest::prelude::*;
 
-/// Room for what is flushed, but not for long: a memtable has a zone of 2 MiB.
+/// Room for the cache of flushed data, but not for long: a memtable has a zone of 2 MiB.
 const CAPACITY: u64 = 24 << 20;
 
 const ZONE: u64 = 2 << 20;
@@ -78,7 +78,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// The same of a store and of its model.
+/// An item of a store, and the same of its model.
 type Both<T> = (T, T);
 
 struct Pair {

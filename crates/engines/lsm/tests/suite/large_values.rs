@@ -20,7 +20,7 @@ const MODES: [Durable; 2] = [Durable::Pool, Durable::Log];
 /// A store on a modelled medium, where it has no threads.
 struct Home {
     medium: Medium,
-    /// Its files, with what all openings write.
+    /// Its files, shared by all openings.
     disk: Disk,
     durable: Durable,
 }
@@ -90,7 +90,7 @@ impl Open {
         Ok(self.engine.get(self.space, key.as_bytes())?.map(|value| value.to_vec()))
     }
 
-    /// Brings what is in memory to the levels, and compacts them.
+    /// Brings the content of memory to the levels, and compacts them.
     fn sink(&self) {
         for round in 0..3 {
             for number in 0..12 {
@@ -146,7 +146,7 @@ fn a_folder_that_cannot_be_synced_ends_all_writes() {
         let Err(error) = large else { continue };
         assert!(error.to_string().contains("os error 5"), "{error}");
         if disk.check_synced().is_ok() {
-            // It is nothing but this file that failed.
+            // Only this file failed.
             put(10).unwrap();
             put(LARGE).unwrap();
         } else {
@@ -454,7 +454,7 @@ fn files_that_only_what_a_repair_lost_refers_to_are_set_aside() {
             assert_eq!(home.files(), [&*aside], "{durable:?}");
         }
         assert_eq!(read(&aside), whole);
-        // From then on files that nothing refers to go.
+        // From then on, openings remove files that nothing refers to.
         let open = home.open();
         open.put("a", &value(2, LARGE));
         let name = home.files().into_iter().find(|name| *name != aside).unwrap();

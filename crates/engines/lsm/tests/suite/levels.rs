@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// Without snapshots, what was deleted is gone from the files.
+/// Without snapshots, deleted entries are gone from the files.
 #[test]
 fn tombstones_and_what_they_hide_go_when_they_reach_the_last_level() {
     let (disk, taken) = (Disk::in_memory(), Taken::default());

@@ -134,7 +134,7 @@ fn damage_to_the_log_of_a_store_that_was_closed_is_told_and_repaired() {
         assert_eq!(fs::read(&log).ok(), broken, "it only says what it would do");
         let repaired = Lsm::repair(&options).unwrap();
         assert_eq!(repaired, found);
-        // Where nothing is behind what can be read, there is nothing to set aside.
+        // Where nothing follows the readable part, there is nothing to set aside.
         assert_eq!(repaired.set_aside.len(), usize::from(at < 2));
         if let Some(aside) = repaired.set_aside.first() {
             assert_eq!(fs::read(folder.path().join(aside)).ok(), broken);
@@ -169,7 +169,7 @@ fn a_log_goes_on_behind_a_hole_that_a_repair_left() {
     while !log(4).exists() {
         put(&engine, &often, &[7; 100_000]);
     }
-    // With more files of the log, the other tree would go, too.
+    // With more files of the log, the other tree's memtable would be flushed, too.
     while level_bytes(&engine) == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -256,7 +256,7 @@ fn older_copies_of_the_levels_are_told() {
         // A repair of these finds nothing to do, and the older ones are refused as before.
         assert!(Lsm::repair(&options).unwrap().is_whole());
         assert!(Lsm::open(&older).is_err());
-        // To go on with them is possible, if it is said, and they are told.
+        // A repair of the older copy goes on with it, and reports that.
         let found = Lsm::examine(&older).unwrap();
         // The log lies there, too.
         assert_eq!(found.lost.len(), if durable == Durable::Log { 2 } else { 1 });
@@ -378,7 +378,7 @@ fn tables_are_compressed_as_it_was_said() {
         while level_bytes(&engine) == 0 && begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // No compaction removes a table that is looked at.
+        // Of a closed store, no compaction removes a table that the test reads.
         drop(engine);
         let files = fs::read_dir(folder.path().join("levels")).unwrap().map(|file| file.unwrap());
         let tables = files.filter(|file| file.file_name().to_string_lossy().ends_with(".sst"));

@@ -1,4 +1,4 @@
-//! Readers that take their time keep no writer from writing, and read what they would have read.
+//! Slow readers keep no writer from writing, and each reads the state at its start.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ const DAMAGED: &str = "damaged-by-test";
 enum Step {
     /// A key is written to a tree.
     Put { tree: u8, seed: u8 },
-    /// A tree's memtable is filled, and goes to the levels but for what filled it.
+    /// A tree's memtable is filled, and goes to the levels without the write that filled it.
     Flush { tree: u8, seed: u8 },
     /// The store is closed, damaged, repaired, and opened again.
     Damage(Damage),

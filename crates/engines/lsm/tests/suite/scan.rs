@@ -1,4 +1,4 @@
-//! Scans of what is damaged.
+//! Scans of damaged records.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

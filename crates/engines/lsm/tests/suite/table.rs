@@ -38,7 +38,7 @@ fn open_with(disk: &Disk, cache_bytes: u64) -> Result<Table> {
     Table::open(disk, NAME, ID, &Arc::new(BlockCache::new(cache_bytes, 4096)))
 }
 
-/// Everything that a table says, forward, backward, by gets, and of range deletes.
+/// Returns the whole content of a table, forward, backward, by gets, and of range deletes.
 fn contents(table: &Table, keys: &[Vec<u8>]) -> Result<(Entries, Entries, Vec<Option<u64>>)> {
     let owned = |e: Entry<'_>| (e.key.to_vec(), e.sequence, e.kind, e.value.to_vec());
     let (mut forward, mut backward) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ proptest! {
         prop_assert_eq!(&*properties.span.first, &entries[0].0[..]);
         prop_assert_eq!(&*properties.span.last, &entries[entries.len() - 1].0[..]);
 
-        // With a cache that has nothing, so that all is read from the file.
+        // An empty cache, so that all is read from the file.
         let table = open_with(&disk, 0).unwrap();
         let mut cursor = table.cursor(Reads::Cached);
         let mut at: Option<usize> = None;
@@ -249,7 +249,7 @@ fn large_values_have_blocks_of_their_own() {
     assert_eq!(forward, entries);
 }
 
-/// Versions, up to what kept the next one from being read.
+/// Versions, and the error that ended the walk, if one did.
 type Told = (Vec<(Vec<u8>, u64)>, Option<String>);
 
 /// The entries that a walk which reads ahead returns.
@@ -299,12 +299,12 @@ proptest! {
         let options = TableOptions { block_bytes, partition_bytes, compression: Compression::None };
         write(&disk, &entries, &RangeDeletes::default(), options);
         let table = open(&disk).unwrap();
-        // The last partition of the index is in the cache, whatever becomes of the file.
+        // The last partition of the index is in the cache, and survives any damage to the file.
         table.cursor(Reads::Cached).last().unwrap();
         let file = disk.open(NAME).unwrap();
         let mut bytes = vec![0; file.len() as usize];
         file.read_at(0, &mut bytes).unwrap();
-        // Not what was read when the table was opened.
+        // Spares the part that was read when the table was opened.
         let places = bytes.len() * 9 / 10;
         flips.iter().for_each(|(at, bit)| bytes[at.index(places)] ^= 1 << bit);
         let cut = cut.map_or(bytes.len(), |cut| cut.index(bytes.len()));
@@ -324,8 +324,8 @@ proptest! {
     }
 }
 
-/// The longer a walk, the fewer reads it takes; one that stays in a block reads that block alone, and none reads what
-/// it has no use for.
+/// The longer a walk, the fewer reads it takes; one that stays in a block reads that block alone, and none reads blocks
+/// that it does not need.
 #[test]
 fn only_walks_that_go_on_read_ahead() {
     let disk = Disk::in_memory();

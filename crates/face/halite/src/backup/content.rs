@@ -4,7 +4,7 @@
 //! header     id (16) parent (16)  created (8)  change log (8)
 //!            history (16)  n (4)  n positions (8 each)
 //!            ranges? (1)  partitions (4)  bounds: len (4) and bytes, each
-//! operation  tag (1)  and, of these, what the tag has:
+//! operation  tag (1)  and, depending on the tag:
 //!            key space (4) or partition (4)   len (4) and bytes, once or twice
 //! end        operations (8)  bytes of them (8)
 //! ```

@@ -106,8 +106,8 @@ pub(crate) fn finish_before_opening(home: &Path) -> crate::Result<()> {
 }
 
 impl<'a> Naming<'a> {
-    /// Records, durably, that the database in the workshop is the folder's from now on. Its pool and the files beside it
-    /// are durable.
+    /// Records, durably, that the database in the workshop is the folder's from now on. Its pool and the files beside
+    /// it are durable.
     pub(super) fn begin(workshop: &'a Workshop, kind: Kind) -> Result<Self, BackupError> {
         let naming = Self { workshop, kind };
         naming.sync()?;

@@ -293,7 +293,7 @@ impl Place {
         // If the naming was interrupted, the next opening needs the files in the workshop.
         if !naming::is_interrupted(&self.path) {
             self.workshop.leave();
-            // They stay if there is a database in them.
+            // The folders stay if there is a database in them.
             folder::remove(&self.made);
         }
     }

@@ -225,7 +225,7 @@ impl LockTable {
             let Some(lock) = locks.get_mut(name) else { return Ok(is_new) };
             lock.evict_expired(now, &self.waits);
             let Some(place) = lock.queue.iter().position(|request| request.of.id == of) else {
-                // It was granted at the last moment.
+                // The lock was granted at the last moment.
                 return Ok(is_new);
             };
             if until.is_none_or(|until| now < until) {

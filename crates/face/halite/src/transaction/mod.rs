@@ -375,7 +375,8 @@ impl Transaction {
         if is_locked {
             let mode = if for_update { Mode::Exclusive } else { Mode::Shared };
             let is_new = self.lock(space.id, key, mode)?;
-            // Behind a lock that it had before it may know an old value: where it was shared, or it could not move on.
+            // The transaction may know an old value behind a lock that it had before: if the lock was shared, or the
+            // snapshot could not move on.
             if is_new || (for_update && written.is_none()) {
                 match self.find_newest(space.id, key) {
                     // The state that it reads is whole; only if it writes, it will turn out to be old.

@@ -21,7 +21,7 @@ struct BackOff {
 }
 
 impl BackOff {
-    /// Up to `times` waits.
+    /// Creates a retry of up to `times` waits.
     fn new(times: u32) -> Self {
         Self { left: times, bound: FIRST }
     }

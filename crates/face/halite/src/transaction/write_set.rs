@@ -2,7 +2,7 @@
 //!
 //! Of each key only the last write counts, so a write is an entry of an ordered map, which reads and scans look
 //! at before the snapshot. The deletion of a range removes the entries in it and is noted beside them. So a
-//! commit deletes ranges first and then writes keys, whatever their order was.
+//! commit deletes ranges first and then writes keys, in whichever order they came.
 //!
 //! As long as there are savepoints, each change is noted in the undo log.
 

@@ -24,7 +24,7 @@ const ROUNDS: u64 = 8;
 const THREADS: u64 = 3;
 const KEYS: u64 = 5;
 
-/// Where time begins in a round: later than it can have ended in the one before.
+/// Returns the first moment of a round: later than the last of the round before can be.
 fn first_moment(round: u64) -> u64 {
     round << 32
 }

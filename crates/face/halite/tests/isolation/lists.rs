@@ -114,7 +114,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Of the keys that a scan has come past, those that it did not return are not there.
+    /// Scans lists; the keys that a scan has passed and did not return are absent.
     fn scan(
         &self,
         tx: &Transaction,

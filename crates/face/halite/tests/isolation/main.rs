@@ -202,7 +202,7 @@ fn found_with(fault: Fault, isolation: Isolation) -> Vec<Anomaly> {
 fn planted_faults_are_found() {
     for isolation in [Isolation::Snapshot, Isolation::Serializable] {
         let found = found_with(Fault::ExpectsNothing, isolation);
-        // Of two that appended, one list is gone.
+        // Two transactions appended, and one list is lost.
         assert!(
             found.contains(&Anomaly::IncompatibleOrder) || found.contains(&Anomaly::LostUpdate),
             "{found:?}"

@@ -138,7 +138,7 @@ fn a_transaction_does_not_move_on_to_what_came_and_went() {
             on_next(&meantime.behind_snapshot, move || others.delete("b").unwrap());
             let moved = tx.get_for_update(&space, "z");
             assert!(matches!(moved, Err(Error::Conflict { .. })), "{engine}: {moved:?}");
-            // In whichever state it reads this, the range is empty in that state.
+            // The range is empty in any state that this read may see.
             tx.get(&space, "x").unwrap();
             assert_eq!(seen(), 0);
         }

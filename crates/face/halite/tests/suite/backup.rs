@@ -79,7 +79,7 @@ enum Step {
     Batch(Vec<(u8, u8, u32)>),
     Drop(u8),
     Reopen,
-    /// So many more steps are taken between the snapshot and the backup of it.
+    /// A backup, with so many steps between its snapshot and its writing.
     Backup(usize),
 }
 
@@ -357,7 +357,7 @@ fn a_database_is_replaced_only_when_that_is_asked_for_and_when_it_is_closed() {
     assert!(matches!(restore(builder(), &path, &chain, true), Err(BackupError::InUse { .. })));
     drop(old);
     assert!(matches!(restore(builder(), &path, &chain, false), Err(BackupError::Exists { .. })));
-    // Until the backup was read to its end, the old one stays.
+    // The old database stays until the backup has been read to its end.
     let cut = [bytes[..bytes.len() / 2].to_vec()];
     assert!(matches!(restore(builder(), &path, &cut, true), Err(BackupError::InBackup { .. })));
     let small = restore(Database::builder().max_size(12 << 20), &path, &[large()], true);

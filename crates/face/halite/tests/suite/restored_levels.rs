@@ -38,7 +38,7 @@ impl Engine {
         let builder = Database::builder().max_size(64 << 20);
         let options = LsmOptions {
             levels: (self == Self::Linked).then(|| levels.to_owned()),
-            // So that there are tables.
+            // Small memtables, so that there are tables.
             memtable_bytes: Some(256 << 10),
             global_index_bytes: Some(256 << 10),
             table_bytes: Some(128 << 10),
@@ -174,7 +174,7 @@ struct Half {
 }
 
 impl Half {
-    /// With a new database that is complete, in the workshop, and no marker.
+    /// Creates a folder with a new database that is complete, in the workshop, and no marker.
     fn new(old: Option<Engine>, new: Engine) -> Self {
         let half = Self { folder: folder(), old, new };
         if let Some(old) = old {
@@ -397,7 +397,7 @@ fn new_levels_are_not_put_into_those_that_go() {
     let plain = Half::new(Some(Engine::Lsm), Engine::Lsm);
     refused(&plain, &plain.path().join("levels/below"));
     check_old(&plain, Engine::Lsm);
-    // Where they are without being named is no other folder.
+    // The default folder of the levels may be named: it is no other folder.
     for half in [linked, plain] {
         for levels in [half.path().join("levels"), half.path().join("../data/levels/")] {
             restore(Engine::Linked.builder(&levels), &half.path(), &second, true).unwrap();

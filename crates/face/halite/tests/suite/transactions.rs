@@ -218,7 +218,7 @@ fn what_a_serializable_transaction_read_is_validated_and_no_more() {
         tx.put(&own, "k", "1").unwrap();
         space.put("b", "2").unwrap();
         assert!(is_conflict(tx.commit(IMMEDIATE)));
-        // A transaction without writes has read one state, whatever changes followed.
+        // A transaction without writes has read one state; no later change invalidates it.
         let tx = db.begin(way).unwrap();
         assert_eq!(tx.iter(&space).unwrap().count(), 4);
         space.put("b", "3").unwrap();
@@ -238,7 +238,7 @@ fn a_pessimistic_transaction_reads_the_newest_behind_a_lock_and_still_one_state(
         space.put("k", "newest").unwrap();
         assert_eq!(tx.get_for_update(&space, "k").unwrap().as_deref(), Some(&b"newest"[..]));
         tx.put(&space, "k", "mine").unwrap();
-        // It has moved on, so a write since it began is no conflict.
+        // Its snapshot has moved on, so a write since it began is no conflict.
         space.put("l", "newest").unwrap();
         tx.put(&space, "l", "mine").unwrap();
         tx.commit(IMMEDIATE).unwrap();

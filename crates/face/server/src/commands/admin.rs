@@ -35,7 +35,7 @@ pub(super) fn flushall(call: &mut Call<'_>) -> Outcome {
     flush(call, all)
 }
 
-/// To remove all keys takes one record however many there are: SYNC and ASYNC are the same.
+/// Removes all keys, which takes one record however many there are: SYNC and ASYNC are the same.
 fn flush(call: &mut Call<'_>, dbs: std::ops::Range<usize>) -> Outcome {
     match call.args.get(1) {
         None => {}

@@ -64,7 +64,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
     call.reply().simples(&[
         "HALITE.BACKUP <subcommand> [<arg> [value] ...]. Subcommands are:",
         "BEGIN [SINCE <header>]",
-        "    Begins a backup of all databases as they are now, or of what was changed since another one.",
+        "    Begins a backup of all databases as they are now, or of the changes since another one.",
         "NEXT",
         "    Returns the next bytes of it, or nil at its end.",
         "STOP",

@@ -236,7 +236,7 @@ pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
     count += ids.len() as i64;
     service.kill(&ids);
     if !filter.spare_me && filter.fits(&Line::of(call.client, service.now)) {
-        // It still gets its reply.
+        // The client still gets its reply.
         call.client.closing = true;
         count += 1;
     }

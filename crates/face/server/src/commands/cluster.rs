@@ -57,7 +57,7 @@ pub(super) fn wait(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Replies whether the client's writes are durable here, and how many replicas have them durable: 0. The event loop
-/// makes all writes durable before it sends the reply, whatever the policy is.
+/// makes all writes durable before it sends the reply, under any policy.
 pub(super) fn waitaof(call: &mut Call<'_>) -> Outcome {
     let local = call.integer(1)?;
     if !(0..=1).contains(&local) {

@@ -172,7 +172,7 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     command.subcommands.iter().for_each(|part| describe(reply, part));
 }
 
-/// Where the keys are, in the form that can say more than a command here needs.
+/// Writes where the keys are, in the form that can say more than a command here needs.
 fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
     let Keys { first, last, step } = command.keys;
     if first == 0 {

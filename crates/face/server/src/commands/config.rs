@@ -267,7 +267,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         common.settings = settings;
         Outcome::Ok(())
     })?;
-    // As for the clients of other threads.
+    // The clients of other threads are treated alike.
     call.client.authenticated |= call.service.settings.requirepass.is_some();
     call.reply().ok();
     Ok(())

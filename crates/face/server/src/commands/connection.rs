@@ -73,7 +73,7 @@ pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Without a password, the only user may come in with any.
+/// Authenticates a client. Without a password, the only user may come in with any.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
     let right = match &call.service.settings.requirepass {
         Some(right) => is_same(password, right.as_bytes()),

@@ -115,9 +115,9 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
     call.reply().simples(&[
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
-        "    Tells what is wrong with memory.",
+        "    Reports problems of memory.",
         "STATS",
-        "    Tells what takes memory, of the pool and for the index in DRAM.",
+        "    Reports the memory of the pool and of the index in DRAM.",
         "USAGE <key> [SAMPLES <count>]",
         "    Tells the bytes of the pool that a key and its value take.",
         "HELP",

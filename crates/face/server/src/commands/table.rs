@@ -109,7 +109,7 @@ pub(crate) mod flags {
     pub(crate) const ALL_THREADS: u32 = 1 << 13;
     /// It is executed while no other thread executes a command on keys.
     pub(crate) const ALONE: u32 = 1 << 14;
-    /// It tells how often commands were executed, and how long they took.
+    /// It reports how often commands were executed, and how long they took.
     pub(crate) const TIMES: u32 = 1 << 15;
     /// It waits for the next piece of the client's backup.
     pub(crate) const AWAITS: u32 = 1 << 16;
@@ -269,8 +269,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
-    new("wait", 3, 0, Generic, "3.0.0", "Tells how many replicas have what was written: none", cluster::wait),
-    new("waitaof", 4, 0, Generic, "7.2.0", "Makes what was written durable, and tells so", cluster::waitaof),
+    new("wait", 3, 0, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
+    new("waitaof", 4, 0, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
     new("touch", -2, READ | FAST, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("ttl", 2, READ | FAST, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
     new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
@@ -282,7 +282,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("unwatch", 1, FAST, Transactions, "2.2.0", "Forgets all watched keys", transactions::unwatch),
     new("watch", -2, FAST | NOT_QUEUED, Transactions, "2.2.0", "Lets EXEC fail if keys change before it", transactions::watch).keys(1, -1, 1),
 
-    new("auth", -2, OPEN, Connection, "1.0.0", "Proves who the client is", connection::auth),
+    new("auth", -2, OPEN, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
         part("client|getname", 2, 0, Connection, "2.6.9", "Returns the client's name", client::getname),
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
@@ -376,9 +376,9 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", latency::reset),
     ]),
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
-        part("memory|doctor", 2, 0, Server, "4.0.0", "Tells what is wrong with memory", memory::doctor),
+        part("memory|doctor", 2, 0, Server, "4.0.0", "Reports problems of memory", memory::doctor),
         part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
-        part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Tells what takes memory", memory::stats),
+        part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Reports the use of memory", memory::stats),
         part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
     new("module", -2, 0, Server, "4.0.0", "Commands about modules", cluster::module_help).with(&[

@@ -38,7 +38,7 @@ impl EventLoop {
                         self.service.counters.connections += 1;
                         self.service.counters.connections_rejected += 1;
                     }
-                    // Not even that one, or no memory: tried again at the next tick.
+                    // Not even that descriptor, or no memory: the loop tries again at the next tick.
                     Err(_) => {
                         self.must_accept = true;
                         return;

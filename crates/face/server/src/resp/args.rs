@@ -49,7 +49,7 @@ impl<'a> Args<'a> {
         ArgsIter { bytes: self.bytes, ranges: self.ranges.iter() }
     }
 
-    /// Where the words lie in the bytes that they arrived in.
+    /// Returns where the words lie in the bytes that they arrived in.
     pub(crate) fn ranges(&self) -> &'a [Range<usize>] {
         self.ranges
     }

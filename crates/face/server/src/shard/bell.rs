@@ -1,8 +1,8 @@
 //! How a thread of the server is woken.
 //!
-//! A thread that is about to sleep announces it, and looks for messages once more; a sender wakes only a thread that has
-//! announced its sleep. Both sides have a sequentially consistent fence between their write and their read, so at least
-//! one of them sees the other's write.
+//! A thread that is about to sleep announces it, and looks for messages once more; a sender wakes only a thread that
+//! has announced its sleep. Both sides have a sequentially consistent fence between their write and their read, so at
+//! least one of them sees the other's write.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 

@@ -249,14 +249,14 @@ impl Lender {
         self.returning = self.returning.or(operation.held.without(self.own));
     }
 
-    /// Another thread requests parts.
+    /// Takes another thread's request for parts.
     pub(crate) fn ask(&mut self, thread: usize, operation: u64, parts: PartitionSet) {
         self.requests.push_back(PartsRequest { thread, operation, parts, report: None });
     }
 
-    /// Another thread requests a report.
+    /// Takes another thread's request for a report.
     pub(crate) fn inquire(&mut self, thread: usize, operation: u64, details: Details) {
-        // With its parts: the report is about them too.
+        // The request takes the thread's own parts: the report is about them too.
         self.requests.push_back(PartsRequest {
             thread,
             operation,

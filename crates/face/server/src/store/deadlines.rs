@@ -47,7 +47,7 @@ impl Deadlines {
         self.sum
     }
 
-    /// At most `count_max` keys whose deadline is not after `now_ms`, the earliest first.
+    /// Returns at most `count_max` keys whose deadline is not after `now_ms`, the earliest first.
     pub(super) fn due(&self, now_ms: u64, count_max: usize) -> Vec<Arc<[u8]>> {
         let due = self.by_time.iter().take_while(|(deadline, _)| *deadline <= now_ms);
         due.take(count_max).map(|(_, key)| Arc::clone(key)).collect()

@@ -1,8 +1,8 @@
 //! The Redis encodings of values from whose bytes they do not follow.
 //!
-//! A value is its bytes here, and OBJECT ENCODING derives from them what Redis would choose. Some commands leave another
-//! encoding behind: APPEND, SETRANGE and INCRBYFLOAT. That is noted in DRAM, for keys with short values, until the key is
-//! written again. As with Redis, it does not survive a restart.
+//! A value is its bytes here, and OBJECT ENCODING derives from them Redis's choice. Some commands leave another
+//! encoding behind: APPEND, SETRANGE and INCRBYFLOAT. That is noted in DRAM, for keys with short values, until the key
+//! is written again. As with Redis, it does not survive a restart.
 
 use std::collections::HashMap;
 

@@ -66,7 +66,7 @@ pub(crate) struct Store {
     /// The parts here whose requests are refused.
     broken: PartitionSet,
     batch: halite::Batch,
-    /// Where a value gets its tag.
+    /// The buffer in which a value gets its tag.
     tagging: Vec<u8>,
     overlay: Option<Overlay>,
     /// The end of the server: loops over many keys break off then.
@@ -96,7 +96,7 @@ const TAGGING_KEPT: usize = 1 << 20;
 /// Keys that are prefetched together.
 const PREFETCHED_MAX: usize = 16;
 
-/// Where a key is.
+/// The place of a key.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
     /// The number of the partition.
@@ -252,7 +252,7 @@ impl Store {
         Ok(self.get(db, key)?.is_some())
     }
 
-    /// When `key`, which has a value, expires: milliseconds since 1970.
+    /// Returns when `key`, which has a value, expires: milliseconds since 1970.
     pub(crate) fn deadline(&self, db: usize, key: &[u8]) -> Option<u64> {
         self.deadline_at(self.spot(db, key), key)
     }
@@ -573,7 +573,7 @@ impl Store {
         self.parts.iter().flatten().any(|part| part.unsynced)
     }
 
-    /// Everything as it is now, and the database that it is of.
+    /// Takes a snapshot of all keys, and returns it with its database.
     pub(crate) fn snapshot(&self) -> Result<(halite::Database, halite::Snapshot)> {
         Ok((self.db.clone(), self.db.take_snapshot()?))
     }
@@ -652,7 +652,7 @@ impl Store {
         self.parts[partition].as_ref().expect("a command runs where the parts of its keys are")
     }
 
-    /// Where a key of a database is.
+    /// Returns the place of a key of a database.
     #[inline]
     fn spot(&self, db: usize, key: &[u8]) -> Spot {
         let partition = self.partition_of(key);

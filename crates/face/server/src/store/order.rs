@@ -5,7 +5,7 @@ use super::Result;
 /// The key that holds the order.
 pub(super) const KEY: &[u8] = b"databases";
 
-/// For each database, the number of its key spaces, in 4 big-endian bytes.
+/// Encodes the order: for each database the number of its key spaces, in 4 big-endian bytes.
 pub(super) fn encode(order: &[usize]) -> Vec<u8> {
     order.iter().flat_map(|&place| (place as u32).to_be_bytes()).collect()
 }

@@ -46,7 +46,7 @@ fn action() -> impl Strategy<Value = Action> {
 fn apply(store: &mut Store, action: &Action) {
     match *action {
         Action::Put { db, key, value, deadline } => {
-            // As commands do that keep a deadline: they look at the value first.
+            // Looks at the value first, as commands do that keep a deadline.
             store.get(db, &[key]).unwrap();
             store.put(db, &[key], &[value], deadline).unwrap();
         }
@@ -127,7 +127,7 @@ proptest! {
         prop_assert_eq!(seen(&mut one_by_one), seen(&mut together));
         check_deadlines(&one_by_one);
         check_deadlines(&together);
-        // And it is all in the database.
+        // All of it is in the database.
         let mut reopened = Store::open(together.db.clone(), 3).unwrap();
         reopened.now_ms = together.now_ms;
         prop_assert_eq!(seen(&mut reopened), seen(&mut together));

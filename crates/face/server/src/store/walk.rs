@@ -103,7 +103,8 @@ impl Store {
         Ok(Some(if cleared { 0 } else { next }))
     }
 
-    /// The number of keys, expired ones that have not been removed yet included. Counting ends early if the server does.
+    /// The number of keys, expired ones that have not been removed yet included. Counting ends early if the server
+    /// does.
     pub(crate) fn len(&self, db: usize) -> Result<u64> {
         let all = PartitionSet::first(self.partitions());
         let go_on = || !self.ending.breaks_off();

@@ -1,17 +1,17 @@
-//! The stored form of what clients see: which key spaces of a Halite database hold what.
+//! The stored form of clients' data: the key spaces of a Halite database, and the content of each.
 //!
 //! ```text
 //! key space       key            value
-//! db<N>           a client's     a tag of one byte, and behind it what its type says (`value`)
+//! db<N>           a client's     a tag of one byte, and behind it the form of its type (`value`)
 //! db<N>:expires   a client's     when the key expires: milliseconds since 1970, 8 bytes, big-endian
 //! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`store::order`)
 //! ```
 //!
 //! The name of the key space `server:1` is the note that all values in the key spaces `db<N>` have tags (`note`).
 //!
-//! A value gets its tag where a command puts it into the store, and loses it where a command reads it; all between them,
-//! transactions, batches, backups and the change log included, has the stored bytes. Programs that look into these key
-//! spaces without a server, such as `halite get` and `halite dump`, use the functions here.
+//! A value gets its tag where a command puts it into the store, and loses it where a command reads it; all between
+//! them, transactions, batches, backups and the change log included, has the stored bytes. Programs that look into
+//! these key spaces without a server, such as `halite get` and `halite dump`, use the functions here.
 
 mod note;
 mod value;

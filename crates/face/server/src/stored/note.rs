@@ -27,7 +27,8 @@ pub fn is_note(name: &str) -> bool {
     version_of(name).is_some()
 }
 
-/// Whether the values in the key spaces `db<N>` of a database have tags. Those that a program wrote by itself have none.
+/// Whether the values in the key spaces `db<N>` of a database have tags. Those that a program wrote by itself have
+/// none.
 ///
 /// # Errors
 /// [`Error::NewerForm`], and the errors of the database.

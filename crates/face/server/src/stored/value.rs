@@ -1,4 +1,4 @@
-//! A value as it is stored: a tag, and what its type says.
+//! A value as it is stored: a tag, and behind it the form of the tag's type.
 //!
 //! The tag is one byte:
 //!
@@ -8,7 +8,7 @@
 //! bits 3-0    the type: 0 is a string; the others are free for collections
 //! ```
 //!
-//! Behind the tag of a string are its bytes. What is behind other tags is not looked at: such a value can be replaced,
+//! Behind the tag of a string are its bytes. The bytes behind other tags are not read: such a value can be replaced,
 //! removed, and given a deadline, and a command that has to know its content is refused with the reason
 //! ([`Unreadable`]). So a command knows from the one record that it reads whether the value is of its type.
 //!

@@ -2,7 +2,7 @@
 //!
 //! The fuzz target `threads` uses this file too.
 
-/// Where choices come from: a number below the bound.
+/// A source of choices: numbers below a bound.
 pub(crate) trait Choices {
     fn below(&mut self, bound: u64) -> u64;
 }

@@ -170,7 +170,7 @@ fn a_backup_ends_with_its_client() {
             next(&mut client).unwrap();
         }
         if round % 2 == 0 {
-            // It waits for a reply when it goes.
+            // The client waits for a reply when it leaves.
             client.send(b"HALITE.BACKUP NEXT\r\nHALITE.BACKUP NEXT\r\nHALITE.BACKUP NEXT\r\n");
         }
         if round == 5 {
@@ -202,7 +202,7 @@ fn the_end_of_the_server_ends_a_backup() {
     next(&mut client).unwrap();
     server.stop().unwrap();
     assert_eq!(client.reply(), "closed");
-    // No backup reads the database any more: another server can take one.
+    // No backup reads the database any more: another server can open it.
     let server = Running::on(server.db.clone(), |_| {});
     let mut client = server.client();
     client.check(&[("HALITE.BACKUP BEGIN", "+OK")]);

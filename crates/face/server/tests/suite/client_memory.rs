@@ -74,7 +74,7 @@ fn a_client_beyond_its_hard_limit_is_disconnected_and_others_go_on() {
     let line = log.iter().find(|line| line.contains(&said)).expect("a line about the client");
     assert!(line.contains("overcoming of output buffer limits"), "{line}");
     drop(log);
-    // It gets the replies that had left, and no more.
+    // The client gets the replies that had left, and no more.
     let mut replies = Vec::new();
     let _ = deaf.socket.read_to_end(&mut replies);
     assert!(replies.len() < 200 * VALUE_LEN);
@@ -169,7 +169,7 @@ fn a_client_that_is_never_silent_gives_back_what_a_burst_took() {
     let server = Running::start();
     let (mut other, mut busy) = (server.client(), server.client());
     let value = "v".repeat(900 << 10);
-    // Of all threads, so one is executed where the client is.
+    // The keys are on all threads, so one is executed on the client's own.
     for key in ["a", "b", "c", "d", "e"] {
         assert_eq!(busy.call(&["SET", key, &value]), "+OK");
         assert_eq!(busy.ask(&format!("GET {key}")).len(), value.len() + 2);
@@ -257,7 +257,7 @@ fn a_request_of_a_client_that_is_not_evicted_is_read_up_to_the_limit() {
     let sent = large.socket.get_mut().write_all(&request);
     assert!(sent.is_err(), "32 MiB are more than sockets hold, and those clients may take");
     other.check(&[("PING", "+PONG")]);
-    // It is late then, and makes room for the next one.
+    // The unfinished request times out, and makes room for the next one.
     kept(&server).check(&[("EXISTS k", ":0")]);
 }
 

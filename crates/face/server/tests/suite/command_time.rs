@@ -1,4 +1,4 @@
-//! Each command's time starts at its own beginning, whatever was executed before it in the same turn of the event loop.
+//! Each command's time starts at its own beginning, not with commands before it in the same turn of the event loop.
 
 use crate::common;
 use std::time::Duration;

@@ -148,7 +148,7 @@ fn errors_show_the_bytes_of_the_client() {
             &[&b"nosuch\xff"[..], b"a\xfe"][..],
             &b"ERR unknown command 'nosuch\xff', with args beginning with: 'a\xfe' "[..],
         ),
-        // As C prints them.
+        // The name ends at the zero byte, as C prints it.
         (&[b"no\0such", b"a"], b"ERR unknown command 'no', with args beginning with: 'a' "),
         (&[b"CONFIG", b"\xff"], b"ERR unknown subcommand '\xff'. Try CONFIG HELP."),
         (&[b"OBJECT", b"\xfe\r\n"], b"ERR unknown subcommand '\xfe  '. Try OBJECT HELP."),

@@ -1,4 +1,4 @@
-//! The server ends soon, whatever its clients have requested, and its acknowledged writes are there.
+//! The server ends soon, after any requests of its clients, and its acknowledged writes are there.
 
 use crate::common;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn repeat(line: &str, count: usize) -> String {
 
 /// Requests that take minutes at least, and some of them for ever: a name, and the lines.
 fn slow_requests() -> Vec<(&'static str, String)> {
-    // It fits each key nearly, and at each place of it.
+    // The pattern nearly matches each key, from each place in it.
     let pattern = format!("*{}b", "a".repeat(30_000));
     let lcs = "LCS key key LEN";
     vec![
@@ -143,7 +143,7 @@ fn the_server_waits_for_no_client_that_has_its_replies() {
         Running::start_with(|config| config.shutdown_grace = Duration::from_secs(24 * 3600));
     let mut clients: Vec<_> = (0..5).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.check(&[("PING", "+PONG")]));
-    // One has begun a request, and never ends it.
+    // One client has begun a request, and never ends it.
     clients[0].send(b"*2\r\n$3\r\nGET\r\n$1000\r\nkey");
     server.handle.shutdown();
     expect_end(server, "idle clients", 0);

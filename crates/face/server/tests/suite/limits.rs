@@ -1,6 +1,6 @@
 //! All that requests can let grow is limited, and a client that exceeds a limit does not harm others.
 //!
-//! The list is in docs/RUNTIME.md, "What requests can let grow"; the limits here are smaller.
+//! The list is in docs/RUNTIME.md, "Limits of memory"; the limits here are smaller.
 
 use std::io::Write;
 use std::time::Duration;

@@ -38,7 +38,7 @@ struct Loading {
 
 const KEYS: usize = 200;
 
-/// There are some that tell of nothing but their keys.
+/// Returns the number of partitions: some have nothing but their keys.
 fn partitions() -> usize {
     2 * threads() + 2
 }
@@ -48,7 +48,7 @@ impl Loading {
         Self::start_with(|_| {})
     }
 
-    /// With the records that `fill` writes to the database.
+    /// Starts a server on a database with the records that `fill` writes.
     fn start_with(fill: impl FnOnce(&Database)) -> Self {
         let (db, gates, folder) = Gated::database(partitions(), |db| {
             let mut server = Running::on(db.clone(), |config| config.threads = Some(threads()));
@@ -64,12 +64,12 @@ impl Loading {
         Self { db, gates, server, _folder: folder }
     }
 
-    /// The partition that tells of the databases, beside the first one.
+    /// The partition with the order of the databases, beside the first one.
     fn of_order(&self) -> usize {
         self.db.partition_of("databases")
     }
 
-    /// A partition that tells of nothing but its keys.
+    /// A partition that has nothing but its keys.
     fn plain(&self) -> usize {
         (1..partitions()).rev().find(|&number| number != self.of_order()).unwrap()
     }
@@ -304,7 +304,7 @@ fn a_scan_returns_what_lies_before_a_damaged_partition_and_then_the_reason() {
     let mut client = loading.server.client();
     eventually("the end of loading", || client.ask("INFO").contains("nloading:0"));
     check_scan_until(&loading, broken);
-    // One that is found to be damaged later.
+    // The next partition is found to be damaged later.
     let earlier = (1..broken).find(|&number| number != loading.of_order()).unwrap();
     loading.gates.damage(earlier);
     check_scan_until(&loading, earlier);

@@ -1,4 +1,4 @@
-//! Values as they lie in the key spaces of the database: what a server refuses to read, and what it does with it.
+//! Values as they lie in the key spaces of the database: the forms that a server refuses to read, and its replies.
 
 use crate::common;
 use crate::common::{Client, Running};

@@ -81,7 +81,7 @@ fn fill_and_remove(len: usize) -> u64 {
     let server = Running::on(db, |_| {});
     let mut client = server.client();
     let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
-    // Until all partitions are full: some are sooner than others.
+    // Writes until all partitions are full: some are full sooner than others.
     let (mut stored, mut refused) = (Vec::new(), 0);
     for number in 0.. {
         match &*set(&mut client, number, len) {
@@ -103,7 +103,7 @@ fn fill_and_remove(len: usize) -> u64 {
         let expected = format!("\"{number:0len$}\"");
         assert!(client.ask(&format!("GET key:{number}")) == expected, "{number}");
     }
-    // If several keys together lack room, none of them is set.
+    // No key is set if there is no room for all of them.
     let large = "v".repeat(len);
     let words: Vec<_> = (0..8).map(|number| format!("twin:{number}")).collect();
     let pairs = words.iter().flat_map(|key| [key.as_str(), &large]);

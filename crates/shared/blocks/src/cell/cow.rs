@@ -28,7 +28,7 @@ pub struct Cow {
     failed: bool,
 }
 
-/// Where the parts of a cell lie.
+/// The places of the parts of a cell.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     versions: [u64; 2],

@@ -21,7 +21,7 @@ const FORMAT_VERSION: u32 = 1;
 /// Bytes before the first cell.
 pub(super) const HEADER_LEN: u64 = LINE;
 
-/// Whose cells they are.
+/// The technique that the cells are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Technique {
     Cow = 1,

@@ -25,7 +25,7 @@
 //! table. Opening reads and flushes every cell once; of [`Logged`] only the header, and the cell of the
 //! last entry.
 //!
-//! # What the paper reports
+//! # Results of the paper
 //!
 //! At 16 bytes [`Fam`] writes 2 times as fast as the others in sequence, and 1.6 times at random.
 //! [`Logged`] reads fastest in sequence, because it stores values unencoded; at random the latency of the
@@ -60,7 +60,7 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// From the beginning of a cell to that of the next.
+    /// Returns the bytes from the beginning of a cell to that of the next.
     fn stride(self, len: u64) -> u64 {
         match self {
             Self::Lines => len.next_multiple_of(LINE),

@@ -19,7 +19,7 @@ pub enum Overlap {
     Reads,
     /// Fences; each waits for the lines that it reads.
     Writes,
-    /// Both.
+    /// Both of them.
     Both,
 }
 

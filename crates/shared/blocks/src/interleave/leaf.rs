@@ -347,7 +347,7 @@ impl Leaves {
         Ok(None)
     }
 
-    /// As [`Leaves::compare`], for an insert.
+    /// Compares as [`Leaves::compare`], for an insert.
     pub(super) fn refuse_existing(&self, leaf: u64, slot: u32, key: u64) -> Result<()> {
         match self.compare(leaf, slot, key)? {
             Some(_) => Err(Error::KeyExists { leaf, key }),
@@ -422,19 +422,19 @@ impl Leaves {
         Error::Damaged { path, offset, what: format!("leaf {leaf}: {why}") }
     }
 
-    /// Where a leaf begins.
+    /// Returns where a leaf begins.
     fn place(leaf: u64) -> u64 {
         HEADER_LEN + leaf * LEAF_LEN
     }
 
-    /// Where a pair begins.
+    /// Returns where a pair begins.
     fn pair(leaf: u64, slot: u32) -> u64 {
         Self::place(leaf) + LINE + u64::from(slot) * PAIR_LEN
     }
 }
 
 impl Reservation<'_> {
-    /// Where the pair will be.
+    /// Returns where the pair will be.
     fn pair(&self) -> u64 {
         Leaves::pair(self.insert.leaf, self.insert.slot)
     }

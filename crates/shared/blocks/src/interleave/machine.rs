@@ -13,7 +13,7 @@ use crate::Result;
 
 /// A lookup on its way.
 enum LookUp {
-    /// There is none.
+    /// There is no operation.
     Idle,
     /// The leaf's first line is fetched.
     First { leaf: u64, key: u64 },
@@ -106,7 +106,7 @@ fn next_of<O>(
 
 /// An insert on its way.
 enum Insert<'a> {
-    /// There is none.
+    /// There is no operation.
     Idle,
     /// The leaf's first line, or that of a pair, is fetched.
     Search { pair: Pair, compared: u32, compare: Option<u32> },

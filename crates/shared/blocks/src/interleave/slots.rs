@@ -47,7 +47,7 @@ pub(super) fn seal(magic: u64, leaves: u64) -> u64 {
 #[inline]
 pub(super) fn matching(fingerprints: Fingerprints, fingerprint: u8) -> u32 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // One bit of each byte, gathered in the highest byte.
+    // The factor that gathers one bit of each byte in the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let wanted = u64::from_ne_bytes([fingerprint; 8]);
     let mut slots = 0;

@@ -5,8 +5,8 @@
 //!  8     4    len bytes
 //! ```
 //!
-//! The sum is a hash (XXH3, 64 bits) of the payload, its length included, salted: mixed with a seed of the log's salt, of the life of its
-//! space and of the place. So bytes from an earlier life, from another place, or from a payload that
+//! The sum is a hash (XXH3, 64 bits) of the payload, its length included, salted: mixed with a seed of the log's salt,
+//! of the life of its space and of the place. So bytes from an earlier life, from another place, or from a payload that
 //! imitates an entry are never taken for one, space need not be zeroed before it is used again, and one
 //! fence makes an entry durable: it is whole, or it does not have its sum.
 //!

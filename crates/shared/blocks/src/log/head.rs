@@ -58,7 +58,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// From now on there is no log, until [`Head::write`].
+    /// Marks the space as one without a log, until [`Head::write`].
     pub(super) fn kill(space: &mut Fresh) -> Flushed {
         space.write_words(MAGIC_AT, &[0]);
         space.flush(0..LINE)

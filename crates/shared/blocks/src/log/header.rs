@@ -40,7 +40,7 @@ pub struct Header<const FIELDS: u64> {
 impl<const FIELDS: u64> Header<FIELDS> {
     const START: u64 = (1 + FIELDS) * LINE;
 
-    /// Where a size field is.
+    /// Returns where a size field is.
     fn field(number: u64) -> u64 {
         (1 + number) * LINE
     }

@@ -47,7 +47,7 @@ pub use staging::Staging;
 
 use crate::{Error, Result};
 
-/// How entries become durable and are told from bytes that only look like entries.
+/// How entries become durable and are distinguished from bytes that only look like entries.
 ///
 /// Offsets are relative to the log's space and multiples of 8, of a line under [`Layout::Lines`].
 pub trait Algorithm: Sized {
@@ -117,7 +117,7 @@ pub struct Life {
 /// The part of the space to be overwritten before a life begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wipe {
-    /// Where, in the space.
+    /// The place of the entry in the space.
     pub range: Range<u64>,
     /// The word to fill it with.
     pub word: u64,

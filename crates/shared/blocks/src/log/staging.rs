@@ -47,7 +47,7 @@ impl Staging {
         self.persist_packed(space, (at, footprint), entry, header)
     }
 
-    /// As [`Staging::persist`], for an entry that shares lines with others.
+    /// Persists as [`Staging::persist`], for an entry that shares lines with others.
     #[inline(never)]
     #[track_caller]
     fn persist_packed<const N: usize>(
@@ -79,7 +79,7 @@ impl Staging {
         Ok(persisted?)
     }
 
-    /// Where words may be composed.
+    /// Returns the buffer in which words may be composed.
     pub(super) fn bytes(&mut self) -> &mut [u8; CHUNK] {
         &mut self.0.0
     }

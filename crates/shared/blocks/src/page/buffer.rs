@@ -80,7 +80,7 @@ impl PageBuffer {
         self.dirty.insert_all(lines, self.page_size);
     }
 
-    /// Everything is on the medium.
+    /// Notes that everything is on the medium.
     pub(super) fn was_flushed(&mut self) {
         self.dirty = DirtyLines::default();
     }
@@ -118,7 +118,7 @@ pub(super) struct AlignedBytes(Vec<Line>);
 struct Line([u8; LINE as usize]);
 
 impl AlignedBytes {
-    /// So many bytes, rounded up to lines.
+    /// Returns so many bytes of zeros, rounded up to lines.
     pub(super) fn zeros(len: u64) -> Self {
         Self(vec![Line::new_zeroed(); len.div_ceil(LINE) as usize])
     }

@@ -43,7 +43,7 @@ impl ChecksummedPages {
     }
 }
 
-/// In place of a checksum: the page was found torn.
+/// The mark, in place of a checksum, of a page that was found torn.
 const TORN: u64 = 0;
 
 fn checksum(page: u32, bytes: &[u8], salt: u64) -> u64 {

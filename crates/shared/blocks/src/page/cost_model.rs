@@ -100,7 +100,7 @@ impl CostModel {
     }
 }
 
-/// So many lines are a part of a page.
+/// Returns the lines of one of `part` parts of a page, one at least.
 fn lines_of(page_size: PageSize, part: u32) -> u32 {
     (page_size.lines() / part).max(1)
 }

@@ -2,7 +2,7 @@
 //!
 //! A page has one slot, in which it is updated. The lines that are to change are written to a small log
 //! first. The log is invalidated before it is written and set valid afterwards, each with a fence of its
-//! own; then the lines go to the page. Recovery applies a valid log again, in whatever state the page is.
+//! own; then the lines go to the page. Recovery applies a valid log again, to any state of the page.
 //!
 //! ```text
 //! log + 0     the page's number, as a sealed word; zero: the log is invalid

@@ -30,7 +30,7 @@ pub struct SealedMicroLog {
     log: SealedLog,
 }
 
-/// Where a page always is.
+/// Returns the place of a page, which never changes.
 fn version(page: u32) -> Version {
     Version { slot: page, pvn: 0 }
 }

@@ -25,13 +25,13 @@ impl PageSize {
         Ok(Self(bytes as u32))
     }
 
-    /// In bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn bytes(self) -> u64 {
         self.0.into()
     }
 
-    /// In lines of 64 bytes.
+    /// Returns the size in lines of 64 bytes.
     #[must_use]
     pub fn lines(self) -> u32 {
         self.0 / LINE as u32

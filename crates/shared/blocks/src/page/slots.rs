@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use super::ground::{Ground, SPARE_SLOTS, VALUE_MAX};
 use crate::{Error, Result};
 
-/// Where the newest version of a page is.
+/// The place of the newest version of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) slot: u32,
@@ -80,13 +80,13 @@ impl Slots {
         Ok(slots)
     }
 
-    /// Where the newest version of a page is; it has none if it was never flushed.
+    /// Returns where the newest version of a page is; it has none if it was never flushed.
     #[inline]
     pub(super) fn newest(&self, page: u32) -> Option<Version> {
         self.newest[page as usize]
     }
 
-    /// Where to write the next version to. The slot's header is on its way to the cache.
+    /// Returns where to write the next version to. The slot's header is on its way to the cache.
     pub(super) fn spare(&self, ground: &Ground) -> Result<Spare> {
         if self.pvn == VALUE_MAX {
             return Err(Error::FlushesExhausted { flushes: VALUE_MAX });

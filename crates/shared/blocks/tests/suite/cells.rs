@@ -273,7 +273,7 @@ fn costs<C: Cells>(cell_len: u64) -> (u64, u64, u64, u64) {
         let dense = Shape { cell_len, count, packing: Packing::Dense };
         C::space_len(dense)
     };
-    // So many cells that rounding to lines does not matter.
+    // There are so many cells that rounding to lines does not matter.
     (cost.lines, cost.flushes, cost.fences, (one(64) - one(0)) / 64)
 }
 

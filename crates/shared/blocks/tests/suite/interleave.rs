@@ -52,7 +52,7 @@ fn insert_group(leaves: &Leaves, group: &Group, pairs: &[(u64, u64, u64)]) -> Ve
 
 type Outcome = (u64, halite_blocks::Result<()>);
 
-/// Everything, by leaf and key.
+/// Returns all values, by leaf and key.
 fn contents(leaves: &Leaves) -> BTreeMap<(u64, u64), u64> {
     let all = (0..leaves.leaves()).flat_map(|leaf| {
         let pairs = leaves.pairs(leaf).unwrap().into_iter();

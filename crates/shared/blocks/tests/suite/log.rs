@@ -142,7 +142,7 @@ fn open_any<A: Algorithm>(pool: &Pool, len: u64) -> Option<Vec<Vec<u8>>> {
     match Log::<A>::open(pool.claim(AT, len).unwrap()) {
         Ok(mut log) => {
             let entries = list(&log);
-            // It goes on working.
+            // The log goes on working.
             if log.remaining() >= log.footprint(3) {
                 log.append(b"new").unwrap();
                 assert_eq!(list(&log).last().map(Vec::as_slice), Some(&b"new"[..]));

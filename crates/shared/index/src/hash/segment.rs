@@ -55,7 +55,7 @@ pub(super) struct Segment {
     base: u8,
 }
 
-/// Where an entry is.
+/// The place of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
     line: usize,

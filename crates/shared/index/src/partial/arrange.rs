@@ -18,7 +18,7 @@ use crate::keys::{common_prefix, separator};
 pub(crate) struct Run<'a> {
     partial: PartialLen,
     leaves: Vec<&'a Leaf>,
-    /// Where the entries of each leaf begin, and where the last end.
+    /// The places where the entries of each leaf begin, and where the last end.
     starts: Vec<usize>,
     /// The low fence of each leaf.
     lows: Vec<Box<[u8]>>,
@@ -51,7 +51,7 @@ impl<'a> Run<'a> {
         self.starts[self.leaves.len()]
     }
 
-    /// Where the entries of a leaf begin.
+    /// Returns where the entries of a leaf begin.
     pub(crate) fn start_of(&self, leaf: usize) -> usize {
         self.starts[leaf]
     }
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
             .then(|| self.leaves[leaf].skip() + differing.leading_zeros() as usize / 8 + 1)
     }
 
-    /// That separator. The first byte in which two heads differ is not padding in the higher one, so it and
+    /// Returns that separator. The first byte in which two heads differ is not padding in the higher one, so it and
     /// all bytes before it are the key's.
     fn separator(&self, at: usize, len: usize) -> Box<[u8]> {
         let leaf = self.leaf_of(at);

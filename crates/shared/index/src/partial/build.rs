@@ -66,7 +66,7 @@ impl<K: SortedKey> Leaves<K> {
         if self.pending.len() < capacity {
             return;
         }
-        // Where the separator is shortest.
+        // The cut is where the separator is shortest.
         let fence_at =
             |at: usize| separator(self.pending[at - 1].0.start(), self.pending[at].0.start());
         let (middle, window) = (capacity * 7 / 8, capacity / 16);

@@ -82,7 +82,7 @@ impl PartialKeyCursor {
         Self { path, leaf, rest: 0..0, stop: None, ascending }
     }
 
-    /// Where `key` is, or would be.
+    /// Returns where `key` is, or would be.
     fn place<F: FullKeys>(
         root: &NodeRef<Inner>,
         key: &[u8],

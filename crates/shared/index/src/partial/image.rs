@@ -86,11 +86,11 @@ fn write_leaf(low: &[u8], leaf: &Leaf, out: &mut Vec<u8>) {
 /// The fate of an entry that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It is in the tree.
+    /// The entry is in the tree.
     Keep,
-    /// It is not.
+    /// The entry is not in the tree.
     Drop,
-    /// It is not, but its ghost is found by its key.
+    /// The entry is not in the tree, but its ghost is found by its key.
     Ghost,
 }
 

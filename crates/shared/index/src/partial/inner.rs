@@ -305,7 +305,7 @@ impl Inner {
         match (self.children.get(left), self.children.get(left + 1)) {
             (Some(Child::Leaf(a)), Some(Child::Leaf(b))) => {
                 let (len, capacity) = (a.len() + b.len(), capacity(a.partial()));
-                // Only with room to spare, or if one of them is empty.
+                // Leaves are joined only with room to spare, or if one of them is empty.
                 if len > capacity * 7 / 8 && (len > capacity || a.len() > 0 && b.len() > 0) {
                     return false;
                 }

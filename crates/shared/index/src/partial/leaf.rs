@@ -188,7 +188,7 @@ impl Leaf {
     #[inline]
     fn with_head<const K: usize>(&self, head: u64) -> Range<usize> {
         let (heads, _) = self.bytes[..self.len() * K].as_chunks::<K>();
-        // Without branches on the keys, which a processor could not predict.
+        // The search has no branches on the keys, which a processor could not predict.
         let (mut first, mut len) = (0, heads.len());
         while len > 1 {
             let half = len / 2;
@@ -226,7 +226,7 @@ impl Leaf {
         self.insert_head(at, head, entry);
     }
 
-    /// The same with a head that fits the leaf.
+    /// Inserts an entry whose head fits the leaf.
     pub(crate) fn insert_head(&mut self, at: usize, head: u64, entry: u64) {
         assert!(!self.is_full(), "room is made before a full leaf is added to");
         let (len, k, entries) = (self.len(), self.partial.bytes(), Self::entries_at(self.partial));

@@ -66,7 +66,7 @@ struct Memory {
 /// A slab that slots are cut from.
 enum Slab {
     Dram(NonNull<u8>, Layout),
-    /// It is given back when this is dropped.
+    /// The slab is given back when this is dropped.
     Pool(#[expect(dead_code, reason = "it is there to be dropped")] Scratch),
 }
 

@@ -43,8 +43,8 @@ pub struct BulkLoad {
 }
 
 impl BulkLoad {
-    /// For about `len` entries, whose keys are distributed as the samples are: eight for each 16384 entries
-    /// are enough, and none are needed for fewer. A wrong number or distribution only makes it slower.
+    /// Begins a load of about `len` entries, whose keys are distributed as the samples are: eight for each 16384
+    /// entries are enough, and none are needed for fewer. A wrong number or distribution only makes it slower.
     #[must_use]
     pub fn new(samples: Vec<Box<[u8]>>, len: usize) -> Self {
         Self { bounds: Bounds::new(samples, len), parts: Mutex::default() }

@@ -23,7 +23,7 @@ impl RadixTree {
     ) -> Result<usize, Restart> {
         let (mut parent, mut slot) = (&self.anchor, &self.root);
         let mut seen = parent.read()?;
-        // So many bytes are those of the path.
+        // The number of the key's bytes that are those of the path.
         let mut known = 0;
         loop {
             let word = slot.load(Ordering::Acquire);

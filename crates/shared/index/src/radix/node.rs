@@ -51,7 +51,7 @@ pub(super) struct Header {
     level: [u8; 3],
     /// Keys in use.
     count: AtomicU8,
-    /// Those of a Four.
+    /// The keys of a Four.
     keys: AtomicU32,
     window: u128,
 }
@@ -186,7 +186,7 @@ impl FortyEight {
         word.store(set, Ordering::Relaxed);
     }
 
-    /// As [`Node::words`].
+    /// Does as [`Node::words`].
     fn words(
         &self,
         mut rest: Range<usize>,
@@ -362,7 +362,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Where the node lies, and its length, for the arena.
+    /// Returns where the node lies, and its length, for the arena.
     pub(super) fn slot(self) -> (NonNull<u8>, usize) {
         match self {
             Self::Four(node) => (NonNull::from(node).cast(), size_of::<Four>()),

@@ -7,7 +7,7 @@ use super::reclaim::Pin;
 use super::sought::{Sought, common_len};
 use super::word::Child;
 
-/// Where a key parts from the path to a node, and the path's byte there; none if all bytes up to the
+/// Returns where a key parts from the path to a node, and the path's byte there; none if all bytes up to the
 /// node's level are the path's. The first `known` are.
 pub(super) fn parting(
     node: Node,

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use super::{Direction, RadixTree, Records};
 
 impl RadixTree {
-    /// At most `count - 1` keys, ascending, that split the tree's keys into ranges of about equal size:
+    /// Returns at most `count - 1` keys, ascending, that split the tree's keys into ranges of about equal size:
     /// from one, inclusive, to the next. Walks through all nodes, and reads few records.
     #[must_use]
     pub fn split_keys(&self, records: &impl Records, count: usize) -> Vec<Vec<u8>> {

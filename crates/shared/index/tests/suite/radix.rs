@@ -216,7 +216,7 @@ fn a_node_of_every_size_finds_every_byte_and_the_key_that_ends_there() {
     for count in 0..=256_usize {
         for with_terminal in [false, true] {
             let (tree, mut model) = (RadixTree::new(), Model::new());
-            // In no order.
+            // The bytes come in no order.
             let bytes = (0..count).map(|at| (at * 101 % 256) as u8);
             let mut keys: Vec<Vec<u8>> = bytes.map(|byte| vec![b'k', byte, b'.']).collect();
             if with_terminal {

@@ -1,6 +1,6 @@
 //! libpmemobj: objects of one size, allocated and freed one after the other by its atomic interface.
 //!
-//! An allocation is durable when it returns: pmemobj_alloc(3) logs what it changes in the heap and in the
+//! An allocation is durable when it returns: pmemobj_alloc(3) logs its changes of the heap and of the
 //! place that is to refer to the object, and makes both durable. Nothing is written to the object.
 
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::{PoolFile, expect, named};
 /// The subject.
 const NAME: &str = "libpmemobj";
 
-/// Lanes, heap headers and what the heap rounds up, generously.
+/// Lanes, heap headers and the heap's rounding, generously.
 const SPARE_BYTES: u64 = 64 << 20;
 
 /// Allocations by libpmemobj.

@@ -101,7 +101,7 @@ impl Writes {
     }
 }
 
-/// The writes of one thread, from one buffer; then each block is compared with what was written to it
+/// Times the writes of one thread, from one buffer; then compares each block with the bytes written to it
 /// last.
 fn write(blocks: &Blocks, bytes: u64, places: &[u64], start: &Barrier) -> Result<Duration> {
     let mut page = Contents::new(places[0], bytes).of(0).to_vec();

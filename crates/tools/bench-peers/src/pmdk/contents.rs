@@ -1,4 +1,4 @@
-//! What is written, and where.
+//! The bytes of writes, and their places.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ impl Contents {
         Self { bytes, len: len as usize }
     }
 
-    /// What the write of this number writes.
+    /// Returns the bytes of the write of this number.
     pub(super) fn of(&self, number: u64) -> &[u8] {
         let start = (number % DISTINCT) as usize * self.len;
         &self.bytes[start..start + self.len]

@@ -3,7 +3,7 @@
 //! An append copies the entry behind the last one, waits until it is durable, and does the same with
 //! the new end: the algorithm *Header* of van Renen's section 3.3, neither aligned nor dancing. The
 //! log does not know where its entries begin; Halite's do, and pay for it. pmemlog_append(3) takes a
-//! lock within the process, which cannot be switched off and which nobody contends here.
+//! lock within the process, which cannot be switched off and for which no thread contends here.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

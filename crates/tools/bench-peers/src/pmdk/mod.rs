@@ -2,7 +2,7 @@
 //! libpmemlog, [`blk`] writes blocks of libpmemblk, [`obj`] updates cells in transactions of
 //! libpmemobj, and [`alloc`] allocates with it beside the LSM engine's allocator. [`sys`] calls them.
 //!
-//! Each library is used as its manual shows. What is written is read back and compared outside the
+//! Each library is used as its manual shows. Written bytes are read back and compared outside the
 //! measured time.
 
 mod alloc;
@@ -24,8 +24,8 @@ use serde_json::Value;
 
 use obj::Pattern;
 
-/// The libraries that can do what an experiment of the building blocks does. How large and how many
-/// is as in `halite_bench::blocks`.
+/// Returns the libraries that can join an experiment of the building blocks. Sizes and counts
+/// are those of `halite_bench::blocks`.
 pub(crate) fn contenders(
     experiment: &str,
     params: &Params,
@@ -95,7 +95,7 @@ pub(crate) fn match_durability(folder: &Path) -> Result<()> {
     Err(failed(again.exec()))
 }
 
-/// The place of a pool for one measurement; what is there goes away when this is dropped.
+/// The place of a pool for one measurement; the file there is removed when this is dropped.
 struct PoolFile(PathBuf);
 
 impl PoolFile {
@@ -108,7 +108,7 @@ impl PoolFile {
 
 impl Drop for PoolFile {
     fn drop(&mut self) {
-        // What is left is in a folder for temporary things; there is no one to tell.
+        // A file that stays is in a folder for temporary things; there is no caller to tell.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -118,7 +118,7 @@ fn named<T>(store: &str, action: &'static str, result: StoreResult<T>) -> Result
     result.map_err(|source| Error::Store { store: store.to_owned(), action, source })
 }
 
-/// An error if a library did not keep what it was given.
+/// Returns an error if a library did not keep the bytes that it was given.
 fn expect(store: &str, holds: bool, why: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::WrongAnswer { store: store.to_owned(), why: why() }) }
 }

@@ -16,7 +16,7 @@ use super::{PoolFile, expect, named};
 /// The subject.
 const NAME: &str = "libpmemobj";
 
-/// Lanes, heap headers and what the heap rounds up, generously.
+/// Lanes, heap headers and the heap's rounding, generously.
 const SPARE_BYTES: u64 = 64 << 20;
 
 /// Which cells are updated.
@@ -38,7 +38,7 @@ struct Updates {
     pattern: Pattern,
     contents: Contents,
     random: Random,
-    /// Where the sequence goes on.
+    /// The place where the sequence goes on.
     next: u64,
     array: Option<Array>,
 }

@@ -154,7 +154,7 @@ impl Log {
 
     /// Empties the log.
     pub(super) fn rewind(&mut self) {
-        // SAFETY: the pool is open, and nobody walks it: that would borrow it.
+        // SAFETY: the pool is open, and no walk reads it: a walk would borrow it.
         unsafe { pmemlog_rewind(self.pool.as_ptr()) }
     }
 
@@ -172,9 +172,9 @@ impl Log {
 
 /// Passes a chunk on to the closure of [`Log::walk`]. A panic in there ends the process.
 unsafe extern "C" fn pass_on(chunk: *const c_void, len: usize, read: *mut c_void) -> c_int {
-    // SAFETY: `Log::walk` passes a pointer to a closure that nobody else uses meanwhile.
+    // SAFETY: `Log::walk` passes a pointer to a closure that no other code uses meanwhile.
     let read = unsafe { &mut *read.cast::<&mut dyn FnMut(&[u8]) -> bool>() };
-    // SAFETY: the library passes bytes of the log, which nobody changes during a walk.
+    // SAFETY: the library passes bytes of the log, which no thread changes during a walk.
     let chunk = unsafe { slice::from_raw_parts(chunk.cast(), len) };
     read(chunk).into()
 }
@@ -194,7 +194,7 @@ pub(super) struct Blocks {
 
 // SAFETY: nothing of a pool belongs to the thread that created it.
 unsafe impl Send for Blocks {}
-// SAFETY: the library locks what blocks share; any number of threads may read and write at once.
+// SAFETY: the library locks the state that blocks share; any number of threads may read and write at once.
 unsafe impl Sync for Blocks {}
 
 impl Blocks {
@@ -262,7 +262,7 @@ impl Object {
         // SAFETY: path and layout end with a zero and outlive the call.
         let pool = unsafe { pmemobj_create(path.as_ptr(), c"cells".as_ptr(), file_bytes, MODE) };
         let pool = NonNull::new(pool).ok_or_else(|| said(pmemobj_errormsg))?;
-        // SAFETY: the pool is open. The library refuses what does not fit, with the null object.
+        // SAFETY: the pool is open. The library refuses a root that does not fit, with the null object.
         let root = unsafe { pmemobj_root(pool.as_ptr(), len) };
         // SAFETY: it is an object of an open pool, or the null object, which has no address.
         let bytes = NonNull::new(unsafe { pmemobj_direct(root) }.cast());
@@ -280,7 +280,7 @@ impl Object {
     /// whole or not at all.
     ///
     /// The macros of the manual wrap the same functions in setjmp(3), whose environment may be null:
-    /// then an abort is told by what the functions return.
+    /// then the functions return an abort as an error.
     ///
     /// # Panics
     /// If the object ends before the bytes do.
@@ -288,7 +288,7 @@ impl Object {
         let end = offset.checked_add(bytes.len());
         assert!(end.is_some_and(|end| end <= self.len), "an update behind the object's end");
         // SAFETY: the pool is open and this thread is in no other transaction, as each ends below.
-        // The range is in the object; it is borrowed mutably, so nobody else looks at it.
+        // The range is in the object; it is borrowed mutably, so no other code looks at it.
         let failed = unsafe {
             let begun = pmemobj_tx_begin(self.pool.as_ptr(), ptr::null_mut(), TX_PARAM_NONE);
             if begun == 0 && pmemobj_tx_add_range(self.root, offset as u64, bytes.len()) == 0 {
@@ -336,7 +336,7 @@ impl Heap {
     /// Allocates an object of `bytes`, durably and whole or not at all.
     pub(super) fn allocate(&mut self, bytes: usize) -> StoreResult<Allocated> {
         let mut oid = PmemOid { pool_uuid_lo: 0, off: 0 };
-        // SAFETY: the pool is open, and the place for the object is valid and nobody else's. It need not
+        // SAFETY: the pool is open, and the place for the object is valid and this call's alone. It need not
         // be in the pool. There is no constructor.
         let failed = unsafe {
             pmemobj_alloc(self.pool.as_ptr(), &raw mut oid, bytes, 1, None, ptr::null_mut())

@@ -198,13 +198,13 @@ fn persist_cached(raw: &mut Fresh, bytes: &[u8], offsets: &[u64]) -> Result<Dura
     Ok(start.elapsed())
 }
 
-/// From one cell to the next, in bytes.
+/// Returns the bytes from one cell to the next.
 fn stride<C: Cells>(len: u64) -> u64 {
     let array = |count| C::space_len(Shape { cell_len: len, count, packing: Packing::Lines });
     array(2) - array(1)
 }
 
-/// As many cells as fit into `array_len` bytes, all of value zero; the space may be longer.
+/// Formats as many cells as fit into `array_len` bytes, all of value zero; the space may be longer.
 fn format<C: Cells>(space: Fresh, len: u64, array_len: u64) -> Result<C> {
     let empty = C::space_len(Shape { cell_len: len, count: 0, packing: Packing::Lines });
     let count = (array_len - empty) / stride::<C>(len);
@@ -234,7 +234,7 @@ fn contender<'a, C: Cells>(
 /// The cells that operations take.
 struct Order {
     pattern: Pattern,
-    /// Where the sequence goes on.
+    /// The place where the sequence goes on.
     next: u64,
     random: Random,
     operations: usize,

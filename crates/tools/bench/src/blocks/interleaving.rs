@@ -1,7 +1,7 @@
 //! Interleaved lookups and inserts on the leaves of an FPTree (van Renen §3.5, Fig. 12).
 //!
 //! Leaves in a space much larger than the caches, random ones of them. `blocks.insert` and `blocks.lookup` have one
-//! comparison for each size of the group; `sequential` is plain code, one operation at a time, whatever the group. The
+//! comparison for each size of the group; `sequential` is plain code, one operation at a time with any group. The
 //! limit is the same lines of as much space beside the leaves, known beforehand: all of a group prefetched, then
 //! loaded, or written and fenced as the inserts do. Before inserts, both spaces were just streamed, so that no cache
 //! holds them. `speedup` is the throughput against `sequential` in the same comparison. `blocks.switch` is a loop that

@@ -61,7 +61,7 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
 /// How much is measured.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Of all pages of a technique.
+    /// The bytes of all pages of a technique.
     bytes: u64,
     /// Flushes of a thread in one measurement.
     flushes: usize,
@@ -320,7 +320,7 @@ fn order(random: &mut Random, pages: u32, count: usize) -> Vec<u32> {
     (0..count).map(|_| random.below(pages.into()) as u32).collect()
 }
 
-/// So many of a page's lines, each as likely as the others.
+/// Draws so many of a page's lines, each as likely as the others.
 fn lines(random: &mut Random, dirty: u32, page_size: PageSize) -> DirtyLines {
     let (mut lines, mut left) = (DirtyLines::default(), dirty);
     for line in 0..page_size.lines() {

@@ -76,7 +76,7 @@ pub struct Kv {
     #[arg(long)]
     value_len: Option<usize>,
 
-    /// What pibench does, as in read=50,update=30,insert=10,scan=5,delete=5 [default: read=100]
+    /// The operations of pibench, as in read=50,update=30,insert=10,scan=5,delete=5 [default: read=100]
     #[arg(long)]
     mix: Option<String>,
 

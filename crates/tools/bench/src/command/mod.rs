@@ -56,7 +56,7 @@ const REPEATS_QUICK: u32 = 3;
 /// The subcommands of the bench.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// What the medium can do: latency and bandwidth of reads and persists
+    /// The medium: latency and bandwidth of reads and persists
     Device(Device),
     /// The building blocks: logs, pages, cells, interleaving
     Blocks(Blocks),
@@ -64,7 +64,7 @@ pub enum Command {
     Kv(Box<Kv>),
     /// The LSM engine and its parts: allocation, index, commits, YCSB, recovery, beside a log and beside peers
     Lsm(Box<Lsm>),
-    /// RStore: what its design rests on, and what its server reaches beside others
+    /// RStore: the costs that its design rests on, and its server's performance beside others
     Rstore(Box<Rstore>),
     /// One server under mixed load for long, killed again and again: nothing acknowledged is lost
     Soak(Box<Soak>),
@@ -98,7 +98,7 @@ pub struct Blocks {
     common: Common,
 }
 
-/// What every subcommand takes.
+/// The arguments of every subcommand.
 #[derive(Debug, Clone, Args)]
 struct Common {
     /// Where pools and stores are made, and removed again
@@ -142,7 +142,7 @@ pub struct Program<'a> {
 }
 
 impl Command {
-    /// Where pools and stores are made.
+    /// Returns the folder in which pools and stores are made.
     #[must_use]
     pub fn folder(&self) -> &Path {
         match self {
@@ -187,7 +187,7 @@ impl Command {
 }
 
 impl Common {
-    /// With this number of repeats unless the options set another.
+    /// Returns the options with this number of repeats unless they set another.
     fn with_repeats(&self, repeats: u32) -> Self {
         Self { repeats: self.repeats.or(Some(repeats)), ..self.clone() }
     }

@@ -23,7 +23,8 @@ pub struct Rstore {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
 
-    /// Servers: halite, halite-in-memory, redis-always, redis-everysec, memcached, rocksdb [default: all that are there]
+    /// Servers: halite, halite-in-memory, redis-always, redis-everysec, memcached, rocksdb [default: all that are
+    /// there]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     subject: Vec<String>,
 

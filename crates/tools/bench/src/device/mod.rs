@@ -41,7 +41,7 @@ fn params<const N: usize>(pairs: [(&str, serde_json::Value); N]) -> Params {
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Where operations go.
+/// The places that operations go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     Same,
@@ -124,7 +124,7 @@ impl Dram {
         self.0.resize((bytes.end / 8) as usize, 1);
     }
 
-    /// As [`halite_pmem::probe::read_dependent`].
+    /// Measures as [`halite_pmem::probe::read_dependent`].
     fn read_dependent(&self, offsets: &[u64]) -> Duration {
         let nothing = black_box(0);
         let mut word = 0;
@@ -136,7 +136,7 @@ impl Dram {
         start.elapsed()
     }
 
-    /// As [`halite_pmem::probe::read`].
+    /// Measures as [`halite_pmem::probe::read`].
     fn read(&self, offsets: &[u64], len: u64) -> Duration {
         let start = Instant::now();
         let mut sum = 0;
@@ -148,7 +148,7 @@ impl Dram {
         start.elapsed()
     }
 
-    /// As [`halite_pmem::probe::write`], through the cache.
+    /// Measures as [`halite_pmem::probe::write`], through the cache.
     fn write(&mut self, offsets: &[u64], len: u64) -> Duration {
         let start = Instant::now();
         for at in offsets {

@@ -143,7 +143,7 @@ pub(crate) fn svg(label: &str, height: f64, parts: &str) -> String {
     )
 }
 
-/// At most `most` characters.
+/// Returns at most `most` characters.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -26,9 +26,9 @@ pub(crate) struct Line<'a> {
     pub(crate) subject: &'a str,
     /// As in [`Row::metric`].
     pub(crate) metric: &'a str,
-    /// With its unit.
+    /// The value with its unit.
     pub(crate) value: String,
-    /// From the least repeat to the largest.
+    /// The spread from the least repeat to the largest.
     pub(crate) spread: String,
     /// How much of the limit the value is.
     pub(crate) of_limit: String,

@@ -69,7 +69,7 @@ fn x_scale(plot: &Plot<'_>, panel: &Panel<'_>) -> Scale {
     }
 }
 
-/// As many labels as have room.
+/// Draws as many labels as have room.
 fn x_ticks(plot: &Plot<'_>, x: &Scale, left: f64) -> String {
     let ticks: Vec<(f64, String)> = match &plot.x {
         X::Names(names) => {
@@ -98,7 +98,7 @@ fn x_ticks(plot: &Plot<'_>, x: &Scale, left: f64) -> String {
     parts
 }
 
-/// From the least repeat to the largest; a bar where only one point has them.
+/// Draws the band from the least repeat to the largest; a bar where only one point has them.
 fn band(series: &Series<'_>, x: &Scale, y: &Scale) -> String {
     let spread: Vec<(f64, f64, f64)> = series
         .points

@@ -57,7 +57,7 @@ pub(crate) struct Panel<'a> {
 pub(crate) struct Series<'a> {
     /// The subject.
     pub(crate) subject: &'a str,
-    /// Where it is in the topic's list of subjects: its colour and marker.
+    /// The place in the topic's list of subjects: its colour and marker.
     pub(crate) style: usize,
     /// The values, from left to right.
     pub(crate) points: Vec<Point<'a>>,
@@ -65,9 +65,9 @@ pub(crate) struct Series<'a> {
 
 /// One row.
 pub(crate) struct Point<'a> {
-    /// Where.
+    /// The place on the axis.
     pub(crate) x: f64,
-    /// In words.
+    /// The place in words.
     pub(crate) x_text: String,
     /// The row of the figure.
     pub(crate) row: &'a Row,

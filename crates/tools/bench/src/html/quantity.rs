@@ -45,12 +45,12 @@ impl Quantity {
         }
     }
 
-    /// Without the part of the unit that an axis or a column names already.
+    /// Returns the text without the part of the unit that an axis or a column names already.
     pub(crate) fn short(&self) -> String {
         join(&[&self.number, &self.prefix])
     }
 
-    /// As a tick of an axis: short, and without zeros at the end.
+    /// Returns the text of a tick of an axis: short, and without zeros at the end.
     pub(crate) fn tick(&self) -> String {
         let number = match self.number.split_once('.') {
             Some((_, decimals)) if !decimals.contains('e') => {
@@ -68,7 +68,7 @@ pub(crate) fn text(value: f64, unit: &str) -> String {
     join(&[&quantity.number, &quantity.prefix, &quantity.unit])
 }
 
-/// From the least to the largest, the prefix once if both have the same; empty if there is no spread.
+/// Returns the text from the least to the largest, the prefix once if both have the same; empty if there is no spread.
 pub(crate) fn spread(min: f64, max: f64, unit: &str) -> String {
     if min == max {
         return String::new();

@@ -59,7 +59,7 @@ impl Scale {
         Self { kind, low, high, from: 0.0, to: 1.0, ticks }
     }
 
-    /// The same axis over other coordinates.
+    /// Returns the same axis over other coordinates.
     pub(crate) fn over(&self, from: f64, to: f64) -> Self {
         Self { from, to, ..self.clone() }
     }

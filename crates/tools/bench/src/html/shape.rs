@@ -103,7 +103,7 @@ impl Shape<'_> {
         let only_numbers = numbers.len() == rows.len();
         numbers.sort_by(f64::total_cmp);
         numbers.dedup();
-        // One place is no line.
+        // A single place makes no line.
         let bars = self.form == Form::Bars || (only_numbers && numbers.len() < 2);
         if only_numbers && !bars {
             let log = self.form == Form::LinesLog && numbers[0] > 0.0;
@@ -160,7 +160,7 @@ impl Shape<'_> {
         (subject, parts.join(" · "))
     }
 
-    /// Where a row stands, in words.
+    /// Returns the place of a row in words.
     fn text(&self, row: &Row) -> String {
         match self.x {
             BY_EXPERIMENT => short(&row.experiment).to_owned(),
@@ -172,7 +172,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Where a row stands, if that is a number.
+    /// Returns the place of a row, if that is a number.
     fn number(&self, row: &Row) -> Option<f64> {
         row.params.get(self.x).and_then(Value::as_f64)
     }

@@ -55,7 +55,7 @@ impl FromStr for Distribution {
     }
 }
 
-/// YCSB scrambles a zipfian distribution over this many items, whatever the number of records, so that new records do
+/// YCSB scrambles a zipfian distribution over this many items, for any number of records, so that new records do
 /// not change which of them are likely.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
@@ -80,7 +80,8 @@ pub(crate) enum Chooser {
 }
 
 impl Chooser {
-    /// For that many records, and new ones that may come. `ycsb` scrambles zipfian items as YCSB does.
+    /// Creates the distribution of that many records, and new ones that may come. `ycsb` scrambles zipfian items as
+    /// YCSB does.
     pub(crate) fn new(
         distribution: Distribution,
         skew: f64,

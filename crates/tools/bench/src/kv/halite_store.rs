@@ -40,14 +40,14 @@ impl HaliteStore {
         }
     }
 
-    /// With a change log that retains so many bytes.
+    /// Adds a change log that retains so many bytes.
     #[must_use]
     pub fn with_change_log(mut self, retain: u64) -> Self {
         self.change_log = Some(retain);
         self
     }
 
-    /// As slow as the medium of a profile.
+    /// Makes the store as slow as the medium of a profile.
     #[must_use]
     pub fn with_profile(mut self, profile: Option<Profile>) -> Self {
         self.profile = profile;

@@ -15,7 +15,7 @@ struct Busy(AtomicU64);
 const NONE: u64 = u64::MAX;
 
 impl Inserted {
-    /// After `records` are loaded.
+    /// Creates the state after `records` are loaded.
     pub(crate) fn new(records: u64, threads: usize) -> Self {
         let busy = (0..threads).map(|_| Busy(AtomicU64::new(NONE))).collect();
         Self { next: AtomicU64::new(records), busy }
@@ -23,7 +23,7 @@ impl Inserted {
 
     /// The number of a new record, which `thread` is going to insert.
     pub(crate) fn begin(&self, thread: usize) -> u64 {
-        // Before the number is taken: a thread that sees it taken sees this thread busy.
+        // The thread is marked before the number is taken: a thread that sees it taken sees this thread busy.
         self.busy[thread].0.store(self.next.load(SeqCst), SeqCst);
         let number = self.next.fetch_add(1, SeqCst);
         self.busy[thread].0.store(number, SeqCst);

@@ -33,7 +33,7 @@ const TIMED: u64 = 8;
 pub(crate) enum WarmUp {
     /// A tenth of the operations or of the time: caches of the processor are warm.
     Tenth,
-    /// As many, or as long: so are the store's.
+    /// As many operations, or as long, as the store's.
     AsLong,
 }
 
@@ -391,7 +391,7 @@ impl Measured {
         self.written_bytes = self.written_bytes.map(|written| written + bytes);
     }
 
-    /// Everything, as docs/BENCH.md lists it.
+    /// Returns all samples, as docs/BENCH.md lists them.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         let mut samples = vec![Sample::throughput(self.operations, self.duration)];
         let operations = self.operations.max(1) as f64;

@@ -18,7 +18,7 @@ pub(crate) const VERSIONS: u64 = 1 << 24;
 pub(crate) enum KeyForm {
     /// YCSB's hashed order of inserts: `user` and the decimal digits of the number's FNV hash.
     User,
-    /// The same with zeros in front up to 20 digits, so that all keys have 24 bytes.
+    /// The hash with zeros in front up to 20 digits, so that all keys have 24 bytes.
     Padded,
     /// `PiBench`'s: the number times an odd constant (Knuth's multiplicative hash), big-endian,
     /// behind a prefix that fills it up to `len` bytes.

@@ -36,7 +36,7 @@ pub trait Store: Send + Sync {
     /// The store's own.
     fn session(&self) -> StoreResult<Box<dyn Session + '_>>;
 
-    /// Lets it have so much memory from the next opening on. A store that cannot be told keeps to its own.
+    /// Lets it have so much memory from the next opening on. A store that has no such option keeps its own.
     fn set_memory(&mut self, _memory: Memory) {}
 
     /// Sorted runs of its level zero, if it has one and says so.

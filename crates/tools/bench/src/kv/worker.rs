@@ -10,7 +10,7 @@ use super::workload::{Kind, Mix, ScanLength};
 use crate::random::Random;
 use crate::{Error, Result};
 
-/// Where a thread's operations come from.
+/// The source of a thread's operations.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// Each of the records once: the thread's share of them, in order of their numbers.
@@ -208,7 +208,7 @@ impl<'a> Worker<'a> {
         let mut why = (!ordered || found > limit || missing && !self.may_miss())
             .then_some("has wrong pairs, or has them out of order");
         if found < limit && why.is_none() && !self.may_grow() {
-            // It reached the end of the records: no record lies behind the last one.
+            // The scan reached the end of the records: no record lies behind the last one.
             last.push(0);
             let read = &mut |_: &[u8], _: &[u8]| why = Some("ended before its time");
             if let Err(source) = self.session.scan(&last, 1, read) {

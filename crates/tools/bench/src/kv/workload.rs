@@ -176,7 +176,7 @@ impl FromStr for Workload {
 pub(crate) enum ScanLength {
     /// 1 to so many, all alike.
     UpTo(u64),
-    /// So many.
+    /// Always so many.
     Always(u64),
 }
 

@@ -76,7 +76,7 @@ struct Load {
     value_len: usize,
     batch: u64,
     threads: u64,
-    /// Of each thread.
+    /// The records of each thread.
     records: u64,
 }
 

@@ -43,7 +43,7 @@ pub(super) fn plan(_: &Setting<'_>, run: &Run<'_>) -> u64 {
     (value_lens(run).len() * OPS.len() * 2) as u64 * u64::from(run.options.repeats)
 }
 
-/// Both stores, for so many bytes of database.
+/// Returns both stores, for so many bytes of database.
 fn stores(bytes: u64, pmem: u64, run: &RunOptions) -> Vec<Box<dyn Store>> {
     let mut with_log = xs(pmem, run);
     with_log.options.level_zero_runs = Some(NEVER);

@@ -51,7 +51,7 @@ impl Keys {
         }
     }
 
-    /// Those of a comparison of [`NAME`].
+    /// Returns the keys of a comparison of [`NAME`].
     #[must_use]
     pub fn of(params: &Params) -> Option<Self> {
         let name = params.get("keys").and_then(Value::as_str)?;

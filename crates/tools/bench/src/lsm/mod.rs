@@ -32,7 +32,7 @@ pub(crate) use asked::NAME as ASKED;
 pub use options::LsmBenchOptions;
 pub use setting::Setting;
 
-/// Those of `halite bench lsm` that are about one part.
+/// The experiments of `halite bench lsm` that are about one part.
 pub const LSM: &[Experiment] = &[
     Experiment { name: "halloc", plan: halloc::plan, run: halloc::run },
     Experiment { name: "index", plan: index::plan, run: index::run },
@@ -47,7 +47,7 @@ struct StoreExperiment {
     run: fn(&Setting<'_>, &mut Run<'_>) -> Result<()>,
 }
 
-/// Those of `halite bench lsm` that need stores.
+/// The experiments of `halite bench lsm` that need stores.
 const STORES: &[StoreExperiment] = &[
     StoreExperiment { name: "commit", plan: commit::plan, run: commit::run },
     StoreExperiment { name: "memtable", plan: memtable::plan, run: memtable::run },

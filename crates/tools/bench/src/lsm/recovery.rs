@@ -191,7 +191,7 @@ fn recovered(
     ])
 }
 
-/// When the first window ended whose rate is 90 % of the median of the last half of them.
+/// Returns when the first window ended whose rate is 90 % of the median of the last half of them.
 fn full_speed(windows: &[(f64, Duration)]) -> Option<Duration> {
     let rates: Vec<f64> = windows[windows.len() / 2..].iter().map(|(rate, _)| *rate).collect();
     let steady = crate::Summary::of(&rates)?.median;

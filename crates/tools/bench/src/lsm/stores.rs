@@ -23,7 +23,7 @@ const VOLATILE_SPARE: u64 = 32 << 20;
 /// The LSM engine, opened as a database.
 pub(super) struct LsmStore {
     name: &'static str,
-    /// Where the pool is, if not beside the levels: the folder of all pools.
+    /// The place of the pool, if not beside the levels: the folder of all pools.
     pmem: Option<PathBuf>,
     pool_bytes: u64,
     pub(super) options: LsmOptions,
@@ -58,13 +58,13 @@ impl LsmStore {
         store
     }
 
-    /// With so many bytes of persistent memory, and other memory.
+    /// Sets the bytes of persistent memory, and of other memory.
     pub(super) fn set_pool(&mut self, bytes: u64, memory: Memory) {
         self.pool_bytes = bytes;
         self.set_memory(memory);
     }
 
-    /// With another way of committing.
+    /// Sets another way of committing.
     pub(super) fn committing(mut self, points: CommitPoints, wait: WaitStrategy) -> Self {
         (self.options.commit_points, self.options.wait) = (points, wait);
         self

@@ -15,7 +15,7 @@ pub(crate) const NAME: &str = "rstore.asked";
 /// The subject of the requirements.
 const OURS: &str = "halite";
 
-/// The same without a medium, which is no rival.
+/// The server without a medium, which is no rival.
 const IN_MEMORY: &str = "halite-in-memory";
 
 /// Pipelines, and the required multiple of the throughput of Redis, which syncs each write as well.

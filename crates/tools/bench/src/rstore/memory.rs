@@ -47,7 +47,7 @@ pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
         let contender = |(subject, index): (&'_ Subject, Option<&'static str>)| {
             let (name, subject) = (subject.name(), subject.clone());
             let durability = subject.durability.clone();
-            // That of the thesis comes first.
+            // The index of the thesis comes first.
             let is_first = subject.indexes().first() == Some(&index);
             let cost = COSTS.iter().find(|(known, _)| *known == name && is_first);
             let contender = Contender::new(name, move || {

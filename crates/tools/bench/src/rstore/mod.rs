@@ -27,7 +27,7 @@ pub(crate) use asked::NAME as ASKED;
 use fleet::Fleet;
 pub use options::RstoreOptions;
 
-/// Those of `halite bench rstore` that need no server.
+/// The experiments of `halite bench rstore` that need no server.
 pub const RSTORE: &[Experiment] = &[
     Experiment { name: "messages", plan: messages::plan, run: messages::run },
     Experiment { name: "prefetch", plan: prefetch::plan, run: prefetch::run },
@@ -43,7 +43,7 @@ struct ServerExperiment {
     run: fn(&Fleet, &mut Run<'_>) -> Result<()>,
 }
 
-/// Those of `halite bench rstore` that do.
+/// The experiments of `halite bench rstore` that need servers.
 const SERVERS: &[ServerExperiment] = &[
     ServerExperiment { name: "throughput", plan: throughput::plan, run: throughput::run },
     ServerExperiment { name: "tail", plan: tail::plan, run: tail::run },

@@ -81,7 +81,7 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where the records are, in the order of their keys.
+/// The places of the records, in the order of their keys.
 struct Places {
     record_len: u64,
     places: Vec<u32>,

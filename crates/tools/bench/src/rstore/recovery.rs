@@ -35,7 +35,7 @@ const REPEATS_MAX: u32 = 2;
 
 const ENDS: [(&str, bool); 2] = [("killed", true), ("stopped", false)];
 
-/// Those that come back with their records. Redis' log is the same however it is synced: one of them
+/// Returns the servers that come back with their records. Redis' log is the same however it is synced: one of them
 /// suffices.
 fn subjects(fleet: &Fleet) -> Vec<&Subject> {
     let has = |name: &str| fleet.subjects.iter().any(|subject| subject.name() == name);

@@ -299,7 +299,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// A scan returns all keys that exist, whatever others write meanwhile, and no other key.
+    /// Expects of a scan all keys that exist, during any writes of other clients, and no other key.
     fn scan(&mut self, wire: &mut Wire) -> Outcome {
         let (mut cursor, mut all) = (b"0".to_vec(), BTreeSet::new());
         let pattern = format!("{}:*", self.number);

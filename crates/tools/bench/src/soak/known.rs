@@ -79,7 +79,7 @@ impl Known {
         }
     }
 
-    /// After the server ended: whether this may be there, acknowledged or under way.
+    /// Whether this may be there after the server ended, acknowledged or under way.
     pub(super) fn may_have(&self, place: Place, found: Version) -> bool {
         let under_way = self.under_way.iter().any(|step| match *step {
             Step::Put(other, version) => other == place && version == found,

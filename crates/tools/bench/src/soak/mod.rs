@@ -110,7 +110,7 @@ enum Stage {
     Checked,
 }
 
-/// Where the server is now.
+/// The present process of the server.
 struct Place {
     /// Its lives so far.
     life: u64,
@@ -123,7 +123,7 @@ struct Place {
 struct Shared {
     seed: u64,
     clients: u64,
-    /// Of each client.
+    /// The keys of each client.
     keys: u64,
     groups: u64,
     place: Mutex<Place>,

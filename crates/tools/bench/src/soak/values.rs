@@ -74,7 +74,7 @@ impl Values {
 /// Bytes of a version and of a random number.
 const HEAD: usize = 12;
 
-/// Mostly small; some in blocks of their own, a few in several of them.
+/// Draws a length, mostly small; some in blocks of their own, a few in several of them.
 fn len(random: u64) -> usize {
     let below = |end: u64| (mix(random) % end) as usize;
     match random % 2000 {

@@ -4,7 +4,7 @@
 use halite_bench::{Params, Row};
 use serde_json::{Value, json};
 
-/// Rows, and what makes them differ a little.
+/// Rows, and the noise by which they differ a little.
 struct Rows {
     rows: Vec<Row>,
     noise: u64,

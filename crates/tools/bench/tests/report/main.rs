@@ -1,4 +1,4 @@
-//! What a report promises, whatever the rows are.
+//! The promises of a report, for any rows.
 #![forbid(unsafe_code)]
 
 mod fixture;

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     Forgets,
 }
 
-/// What all servers of this process were asked for.
+/// The requests that all servers of this process got.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counted {
     pub(crate) gets: u64,
@@ -188,7 +188,7 @@ fn resp(
             let live: usize = store.map.iter().map(|(key, value)| key.len() + value.len()).sum();
             let lines = [
                 ("live_bytes", live as u64),
-                // As if a few records filled it.
+                // The pool is so small that a few records fill it.
                 ("pool_bytes_max", 1 << 18),
                 ("records", store.map.len() as u64),
                 ("collected_bytes_moved", 10 * store.operations),

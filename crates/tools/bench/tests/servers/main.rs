@@ -129,7 +129,7 @@ fn a_schedule_is_kept_and_not_exceeded() {
     let clients = Clients { threads: 2, connections: 4, pipeline: 1 };
     let pace = Pace::Open { rate: 1_000, time: Duration::from_millis(600) };
     let measured = drive(&target, &workload("update=1"), clients, pace, &NEVER).unwrap();
-    // With the warm-up before: 660 ms.
+    // The time with the warm-up is 660 ms.
     assert_eq!((measured.all_operations, measured.unanswered), (660, 0));
 }
 
@@ -241,14 +241,14 @@ fn every_experiment_has_rows() {
         ("rstore.tail", "send-delay-p99.9", 4),
         ("rstore.gc", "throughput", 8),
         ("rstore.gc-tail", "put-p99.9", 4),
-        // Of the server, and the limit.
+        // Rows of the server, and of the limit.
         ("rstore.gc-amplification", "collection-amplification", 6),
         ("rstore.gc-amplification", "write-amplification", 3),
         ("rstore.gc-cost", "throughput-drop", 4),
         ("rstore.gc-cost", "tail-growth", 2),
         ("rstore.recovery", "first-answer", 2),
         ("rstore.recovery", "all-answers", 2),
-        // Of each index.
+        // Rows of each index.
         ("rstore.memory", "dram", 6),
         ("rstore.memory", "storage", 6),
         ("rstore.memory", "cost", 6),
@@ -256,7 +256,7 @@ fn every_experiment_has_rows() {
         ("rstore.scaling", "throughput", 2),
         ("rstore.prefetch", "time", 40),
         ("rstore.ranges", "pairs", 10),
-        // Alone, it is beside nobody: four tails, six of collection, two of recovery, six of memory.
+        // Alone, without a peer: four tails, six of collection, two of recovery, six of memory.
         ("rstore.asked", "value", 18),
     ] {
         // A drop may be below zero.
@@ -277,7 +277,7 @@ fn every_experiment_has_rows() {
     }
     let costs: Vec<_> =
         rows.iter().filter(|row| row.metric == "cost").map(|row| row.source).collect();
-    // Those of other indexes are not in the thesis.
+    // The costs of other indexes are not in the thesis.
     assert_eq!(costs, [Some(98.0), None, None, Some(227.0), None, None]);
     let all = rows.iter().filter(|row| row.metric == "all-answers").map(|row| row.value);
     let first = rows.iter().filter(|row| row.metric == "first-answer").map(|row| row.value);

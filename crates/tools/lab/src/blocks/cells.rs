@@ -16,7 +16,7 @@ use crate::{Job, Random, Rules};
 /// The lengths of the values under test, in bytes.
 const LENGTHS: [u64; 4] = [16, 32, 64, 128];
 
-/// So few that the same cell is updated again and again.
+/// Cells: so few that each is updated again and again.
 const CELLS: u64 = 3;
 
 /// Where the cells lie in their pool, in bytes.

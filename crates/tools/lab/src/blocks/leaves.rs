@@ -257,7 +257,7 @@ impl Subject for InterleavedLeaves {
 
     fn worlds_within(&self, world: &World, step: &LeavesStep) -> Vec<World> {
         let LeavesStep::Insert { way, pairs } = step else { return Vec::new() };
-        // One after the other, only the first ones can be there.
+        // Of inserts one after the other, only the first ones can be there.
         let subset = |number: u32| match way {
             Way::Alone => pairs[..number as usize].to_vec(),
             _ => {

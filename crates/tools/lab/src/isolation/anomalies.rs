@@ -1,6 +1,6 @@
 //! The anomalies by name, and which isolation forbids each of them.
 //!
-//! | anomaly | what it is | snapshot isolation | serializable |
+//! | anomaly | pattern | snapshot isolation | serializable |
 //! |---|---|---|---|
 //! | G0 | a cycle of overwrites | forbids | forbids |
 //! | G1a | a read of an aborted append | forbids | forbids |
@@ -283,7 +283,7 @@ impl History {
 
     fn tell(&self, circle: &[Edge]) -> String {
         let mut story = String::new();
-        // From one transaction to the next, without the moments between them.
+        // The edges from one transaction to the next, without the moments between them.
         let of_transactions: Vec<_> =
             circle.iter().filter(|edge| edge.from < self.transactions.len()).collect();
         for edge in &of_transactions {

@@ -11,7 +11,7 @@
 //! ```
 //! use halite_lab::isolation::{Anomaly, History, Level, Op, Outcome, Transaction};
 //!
-//! // Both read what the other writes, and neither saw the other.
+//! // Each of the first two reads the key that the other writes, and neither saw the other.
 //! let transaction = |ops, begun| Transaction { ops, outcome: Outcome::Committed, begun, ended: begun + 10 };
 //! let history = History::from_iter([
 //!     transaction(vec![Op::Read(1, vec![]), Op::Append(2, 21)], 0),

@@ -52,9 +52,9 @@ fn every_call_of_the_leaves_is_missed_if_it_is_left_out() {
     }
 }
 
-/// What asks for write-backs, or waits for them.
+/// Calls that ask for write-backs, or wait for them.
 const CALLS: [&str; 6] =
     [".flush(", ".fence(", ".fence_into(", ".fence_found(", ".persist_stream(", "stream.write("];
 
-/// What waits in `group.rs`.
+/// The call of `group.rs` that waits.
 const INSIDE: &str = "group.fence(";

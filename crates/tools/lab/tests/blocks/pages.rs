@@ -124,7 +124,7 @@ fn every_call_is_judged(score: &Score) {
     assert!(missing.is_empty(), "never left out:\n{}", missing.join("\n"));
 }
 
-/// What asks for write-backs, or waits for them.
+/// Calls that ask for write-backs, or wait for them.
 const CALLS: [&str; 6] = [
     ".fence([",
     ".fence_found(",

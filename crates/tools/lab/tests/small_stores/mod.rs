@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// A store, by how it keeps what it holds.
+/// A store, by the way in which it keeps its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SmallStore {
     /// A value in a file that takes the place of the one before by its name.
@@ -231,7 +231,7 @@ impl Subject for SmallStore {
         let disk = Disk::model(&DiskModel::of(medium.machine()));
         let mut open = Open { disk, word: None, log: None, records: 0 };
         let opened = match self {
-            // Who was killed may have renamed and not synced.
+            // A killed process may have renamed and not synced.
             Self::Renamed => open.disk.sync().map_err(Failure::from),
             Self::Noted => open.open_noted(medium),
             Self::Logged => open.open_log(),

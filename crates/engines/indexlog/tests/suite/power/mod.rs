@@ -1,20 +1,20 @@
-//! A medium whose power is cut at the worst moment: nothing is left of what was not fenced.
+//! A medium whose power is cut at the worst moment: no store survives that was not fenced.
 
 use halite_pmem::{Domain, Medium};
 use halite_sim::{Site, Trace, What};
 
-/// A medium, and what of it is certainly durable.
+/// A medium, and its bytes that are certainly durable.
 pub(crate) struct Power {
     pub(crate) medium: Medium,
     stored: Vec<u8>,
     durable: Vec<u8>,
     trace: Trace,
-    /// Whose stores leave the cache at once.
+    /// The sites whose stores leave the cache at once.
     is_evicted: fn(Site) -> bool,
 }
 
 impl Power {
-    /// A new medium of so many bytes; what is stored from some places is durable at once.
+    /// Creates a medium of so many bytes; stores of the sites that `is_evicted` selects are durable at once.
     pub(crate) fn new(len: u64, is_evicted: fn(Site) -> bool) -> Self {
         let medium = Medium::new(Domain::Memory, len).unwrap();
         let zeros = vec![0; medium.capacity() as usize];
@@ -22,7 +22,7 @@ impl Power {
         Self { medium, stored, durable, trace: Trace::default(), is_evicted }
     }
 
-    /// Cuts the power, and goes on with what is left.
+    /// Cuts the power, and goes on with the bytes that are left.
     #[allow(dead_code, reason = "not every test cuts twice")]
     pub(crate) fn cut_and_go_on(mut self, is_evicted: fn(Site) -> bool) -> Self {
         let medium = self.cut();
@@ -30,7 +30,7 @@ impl Power {
         Self { medium, stored: durable.clone(), durable, trace: Trace::default(), is_evicted }
     }
 
-    /// Takes in what happened since the last call.
+    /// Applies the events since the last call.
     pub(crate) fn follow(&mut self) {
         self.medium.machine().take_trace(&mut self.trace);
         for event in &self.trace.events {

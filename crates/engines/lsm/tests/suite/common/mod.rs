@@ -1,4 +1,4 @@
-//! A run in memory, and a model of what trees have.
+//! A run in memory, and a model of the trees' content.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ impl SortedRun for MemRun {
     }
 }
 
-/// Everything that was ever written.
+/// All entries that were ever written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     versions: BTreeMap<(u32, Vec<u8>), Vec<Version>>,

@@ -91,7 +91,7 @@ fn an_expired_transaction_loses_its_locks_to_those_that_wait() {
     forgotten.acquire(SPACE, b"shared", Mode::Shared, SHORT).unwrap();
     forgotten.acquire(SPACE, b"left alone", Mode::Shared, SHORT).unwrap();
     other.acquire(SPACE, b"shared", Mode::Shared, SHORT).unwrap();
-    // It waits until then, and no longer.
+    // The transaction waits until then, and no longer.
     assert!(other.acquire(SPACE, b"waited for", Mode::Shared, PATIENT).unwrap());
     assert!(!other.acquire(SPACE, b"shared", Mode::Exclusive, Duration::ZERO).unwrap());
     let mut third = table.begin(None);

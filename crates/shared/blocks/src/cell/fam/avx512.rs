@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 use super::block::{BITS, NEW, VERSION, VERSION_STEP};
 use super::{Blocks, avx2, high, store_high};
 
-/// Of three bits: the second where the first is 1, else the third.
+/// The truth table of a selection by three bits: the second where the first is 1, else the third.
 const SELECT: i32 = 0b1100_1010;
 
 /// Fills `blocks` with the blocks of `stored` after an update to `value`.

@@ -6,7 +6,7 @@
 //! the version of every block and keeps its old bits, with one flush and one fence. It is computed in one
 //! of several [`Form`]s (`scalar.rs`, `avx2.rs`, `avx512.rs`), which yield the same.
 //!
-//! # What a crash leaves
+//! # State after a crash
 //!
 //! Words do not tear, so each block is in its state before or after the update, and versions tell which:
 //! all are v, all v + 1, or some are one ahead of the others. Those are rolled back, and the cell is in its

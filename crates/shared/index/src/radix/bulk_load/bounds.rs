@@ -28,7 +28,7 @@ impl Bound {
 
 /// The bounds that divide all keys into ranges.
 pub(super) struct Bounds {
-    /// Those of all ranges but the first.
+    /// The lower bounds of all ranges but the first.
     bounds: Vec<Bound>,
     digits: Digits,
     /// How many of them are below each digit, and below the end.
@@ -36,7 +36,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// For so many keys, which are distributed as the samples.
+    /// Creates the bounds for so many keys, which are distributed as the samples.
     pub(super) fn new(mut samples: Vec<Box<[u8]>>, len: usize) -> Self {
         let ranges = (len / RANGE_LEN).clamp(1, RANGES_MAX);
         samples.sort_unstable();

@@ -8,7 +8,7 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// At least as many as `count`, if heads from `low` to `high` are as many.
+    /// Creates at least as many digits as `count`, if heads from `low` to `high` are as many.
     pub(super) fn new(low: u128, high: u128, count: usize) -> Self {
         let span = high - low;
         let bits = usize::BITS - count.leading_zeros();
@@ -20,7 +20,7 @@ impl Digits {
         self.last as usize + 1
     }
 
-    /// Of heads below and above, the first and the last.
+    /// Returns the digit of a head; heads below and above all have the first and the last.
     #[inline]
     pub(super) fn of(&self, head: u128) -> usize {
         (head.saturating_sub(self.low) >> self.shift).min(self.last) as usize

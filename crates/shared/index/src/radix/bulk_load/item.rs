@@ -87,7 +87,7 @@ impl Item {
         self.is_long().then(|| records.key(self.entry()).get(level).copied()).flatten()
     }
 
-    /// As [`Sought::window`].
+    /// Does as [`Sought::window`].
     #[inline]
     pub(super) fn window(&self, level: usize, records: &impl Records) -> u128 {
         if level > HEAD {

@@ -18,11 +18,11 @@ const SMALL_LEN: usize = BLOCK_LEN << 2;
 #[derive(Default)]
 pub(super) struct Part {
     slabs: Vec<Vec<Item>>,
-    /// Of each block that is divided, where ranges begin in it, and where the last one ends.
+    /// The places in each divided block where ranges begin, and where the last one ends.
     blocks: Vec<Box<[usize]>>,
-    /// Of each item of the last block, which is not divided, its range.
+    /// The range of each item of the last block, which is not divided.
     ranges: Vec<u16>,
-    /// Of each range, how many items it has in the last block; then 0.
+    /// The number of items of each range in the last block; then 0.
     counts: Vec<usize>,
     /// A block that is being divided.
     divided: Vec<Item>,

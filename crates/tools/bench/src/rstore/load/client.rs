@@ -324,7 +324,7 @@ fn timespec(time: Duration) -> Timespec {
     Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: i64::from(time.subsec_nanos()) }
 }
 
-/// When the request of that number is due, in ns since the start.
+/// Returns when the request of that number is due, in ns since the start.
 fn due(number: u64, rate: u64) -> u64 {
     (u128::from(number) * 1_000_000_000 / u128::from(rate.max(1))) as u64
 }

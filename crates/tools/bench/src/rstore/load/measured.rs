@@ -26,7 +26,7 @@ pub struct Measured {
     keys: u64,
     windows: Vec<f64>,
     latencies: Vec<(&'static str, Histogram<u64>)>,
-    /// Of an open loop: how much later than due requests were sent.
+    /// How much later than due requests of an open loop were sent.
     delays: Option<Histogram<u64>>,
     busy: f64,
 }
@@ -103,7 +103,7 @@ impl Measured {
         found.map(|(_, histogram)| histogram.value_at_quantile(quantile))
     }
 
-    /// Everything, as docs/BENCH.md lists it: of a schedule, the latencies of each kind of operation.
+    /// Returns all samples, as docs/BENCH.md lists them: of a schedule, the latencies of each kind of operation.
     #[must_use]
     pub fn samples(&self) -> Vec<Sample> {
         let mut samples = vec![Sample::throughput(self.operations, self.duration)];

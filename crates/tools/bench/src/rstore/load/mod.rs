@@ -137,7 +137,7 @@ impl Shared<'_> {
         Ok(self.failed.load(Relaxed))
     }
 
-    /// When the measured time begins and ends, in ns since the start.
+    /// Returns when the measured time begins and ends, in ns since the start.
     fn measured_ns(&self) -> (u64, u64) {
         match self.pace {
             Pace::Operations(_) => (0, u64::MAX),

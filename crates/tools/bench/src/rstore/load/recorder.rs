@@ -32,7 +32,7 @@ pub(super) struct Recorder {
     pub(super) keys: u64,
     /// Replies in each window of the measured time.
     pub(super) windows: Vec<u64>,
-    /// Of each kind.
+    /// The latencies of each kind of operation.
     pub(super) latencies: [Histogram<u64>; 3],
     /// How much later than due requests were sent; of open loops.
     pub(super) delays: Histogram<u64>,

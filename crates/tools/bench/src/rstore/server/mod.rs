@@ -81,7 +81,7 @@ impl Server {
         self.process.check()
     }
 
-    /// Its threads, as far as one can say.
+    /// Returns the number of its threads, as far as that is known.
     pub(crate) fn threads(&self) -> usize {
         if self.subject.has_threads { self.launch.threads } else { 1 }
     }
@@ -95,7 +95,7 @@ impl Server {
             }
             let answered =
                 Talk::open(self.target.addr).and_then(|mut talk| talk.ping(&self.target));
-            // If it ended, another process answers on its port.
+            // If the server ended, another process answers on its port.
             self.process.check()?;
             if answered.is_ok_and(|ready| ready) {
                 return Ok(());

@@ -20,7 +20,7 @@ pub(crate) const NAMES: [&str; 6] =
 pub(crate) struct Subject {
     kind: Kind,
     program: PathBuf,
-    /// As the program says it.
+    /// The version as the program prints it.
     pub(crate) version: String,
     /// Whether it takes a number of threads.
     pub(crate) has_threads: bool,
@@ -153,7 +153,7 @@ impl Subject {
         &self.program
     }
 
-    /// Where a store has its data, in its server's folder.
+    /// Returns the place where a store has its data, in its server's folder.
     pub(super) fn data(folder: &Path) -> PathBuf {
         folder.join("data")
     }
