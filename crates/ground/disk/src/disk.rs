@@ -39,7 +39,7 @@ struct Inner {
 }
 
 /// Where the files are.
-enum Backing {
+pub(crate) enum Backing {
     Folder(Folder),
     Memory(Arc<MemoryFiles>),
     Model(DiskModel),
@@ -306,6 +306,10 @@ impl Disk {
         &self.0.kernel
     }
 
+    pub(crate) fn backing(&self) -> &Backing {
+        &self.0.backing
+    }
+
     pub(crate) fn handles(&self) -> &Handles {
         &self.0.handles
     }
@@ -338,7 +342,7 @@ impl Disk {
         }
     }
 
-    fn path_to_change(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn path_to_change(&self, name: &str) -> Result<PathBuf> {
         self.check_synced()?;
         self.path_of(name)
     }

@@ -104,6 +104,22 @@ pub enum Error {
         file_len: u64,
     },
 
+    /// A place or a length in a file with direct access is no multiple of what its device asks for.
+    #[error(
+        "{}: bytes {at}..+{len} cannot be written past the page cache, as the device takes multiples of {alignment} \
+         bytes; open the file with cached access", path.display()
+    )]
+    Unaligned {
+        /// The file.
+        path: PathBuf,
+        /// Where the bytes were to begin.
+        at: u64,
+        /// How many there were.
+        len: u64,
+        /// What both have to be multiples of, in bytes.
+        alignment: u64,
+    },
+
     /// A write or a sync failed earlier. The kernel reports a failure once, and marks the pages that it
     /// could not write clean: a later sync would succeed without those bytes.
     #[error(

@@ -7,9 +7,12 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use halite_sim::{Call, Failures, Kernel};
-use rustix::fs::{Advice, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{
+    Advice, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags,
+};
 use rustix::io::Errno;
 
+use crate::aligned::Alignment;
 use crate::traffic::Counters;
 use crate::{Error, Result};
 
@@ -223,14 +226,28 @@ pub(crate) fn read(
     to: &mut [u8],
     file_len: u64,
 ) -> Result<()> {
-    let (len, mut done) = (to.len(), 0);
-    while done < len {
+    let needed = to.len();
+    read_some(kernel, file, path, at, to, needed, file_len)
+}
+
+/// Reads at least the first `needed` bytes of `to`, as [`read`] does.
+pub(crate) fn read_some(
+    kernel: &Kernel,
+    file: &File,
+    path: &Path,
+    at: u64,
+    to: &mut [u8],
+    needed: usize,
+    file_len: u64,
+) -> Result<()> {
+    let mut done = 0;
+    while done < needed {
         let read = || rustix::io::pread(file, &mut to[done..], at + done as u64);
         match kernel.ask(Call::Read, read) {
             Ok(0) => {
                 // Another program cut it.
                 let file_len = file_len.min(at + done as u64);
-                let (path, len) = (path.to_owned(), len as u64);
+                let (path, len) = (path.to_owned(), needed as u64);
                 return Err(Error::Short { path, at, len, file_len });
             }
             Ok(read) => done += read,
@@ -249,6 +266,52 @@ pub(crate) fn reserve(kernel: &Kernel, file: &File, path: &Path, at: u64, len: u
         }
         // Not every file system can reserve space; other errors show when the file is written.
         _ => Ok(()),
+    }
+}
+
+/// Makes a file longer, from `at` to `len` bytes, with space for the new ones. Returns whether the file system can do
+/// that; on an error the file may be longer.
+pub(crate) fn preallocate(
+    kernel: &Kernel,
+    file: &File,
+    path: &Path,
+    at: u64,
+    len: u64,
+) -> Result<bool> {
+    let allocate = || rustix::fs::fallocate(file, FallocateFlags::empty(), at, len - at);
+    match kernel.ask(Call::Resize, allocate) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(errno) => Err(Error::of(errno, path, "set space aside for the file")),
+    }
+}
+
+/// Has reads and writes of a file go past the page cache, if its file system can do that; returns the alignment that
+/// they must have then.
+pub(crate) fn make_direct(kernel: &Kernel, file: &File, path: &Path) -> Result<Option<Alignment>> {
+    let failed = |errno| Error::of(errno, path, "look at the file");
+    let look = || rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let alignment = match kernel.ask(Call::Look, look) {
+        Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
+            let alignment = Alignment {
+                memory: stat.stx_dio_mem_align as usize,
+                offset: stat.stx_dio_offset_align.into(),
+            };
+            match alignment.memory.is_power_of_two() && alignment.offset.is_power_of_two() {
+                true => alignment,
+                // Zeros: the file has no direct access.
+                false => return Ok(None),
+            }
+        }
+        // Kernels before 6.1, and file systems that do not say.
+        Ok(_) | Err(Errno::NOSYS | Errno::INVAL | Errno::PERM) => Alignment::PAGE,
+        Err(errno) => return Err(failed(errno)),
+    };
+    let flags = kernel.ask(Call::Look, || rustix::fs::fcntl_getfl(file)).map_err(failed)?;
+    match kernel.ask(Call::Look, || rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT)) {
+        Ok(()) => Ok(Some(alignment)),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(failed(errno)),
     }
 }
 

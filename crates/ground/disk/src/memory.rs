@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,24 +20,71 @@ pub(crate) struct Inode {
     pub(crate) bytes: RwLock<Vec<u8>>,
     /// Bytes that are reserved for it, and not written yet.
     reserved: AtomicU64,
+    /// Ranges that no write has reached, though one behind them has: they take no room.
+    holes: Mutex<Vec<Range<u64>>>,
     room: Arc<Room>,
 }
 
 impl Inode {
     fn new(number: u32, bytes: Vec<u8>, room: &Arc<Room>) -> Arc<Self> {
         let (bytes, reserved) = (RwLock::new(bytes), AtomicU64::new(0));
-        Arc::new(Self { number, bytes, reserved, room: Arc::clone(room) })
+        let holes = Mutex::default();
+        Arc::new(Self { number, bytes, reserved, holes, room: Arc::clone(room) })
+    }
+
+    /// Whether there is room to grow by so many bytes.
+    fn has_room(&self, bytes: u64) -> bool {
+        self.room.has(bytes.saturating_sub(self.reserved.load(Ordering::Relaxed)))
     }
 
     /// Takes room to grow by so many bytes, from the reserved room first.
-    fn take(&self, bytes: u64) -> bool {
+    fn take(&self, bytes: u64) {
         let reserved = self.reserved.load(Ordering::Relaxed);
         let of_reserved = bytes.min(reserved);
-        let taken = self.room.take(bytes - of_reserved);
-        if taken {
-            self.reserved.store(reserved - of_reserved, Ordering::Relaxed);
+        self.room.used.fetch_add(bytes - of_reserved, Ordering::Relaxed);
+        self.reserved.store(reserved - of_reserved, Ordering::Relaxed);
+    }
+
+    /// The room that a write to `range` of a file of `len` bytes takes: of its holes, and behind its end.
+    fn needed(&self, range: &Range<u64>, len: u64) -> u64 {
+        let holes = self.holes.lock();
+        let filled = holes
+            .iter()
+            .map(|hole| hole.end.min(range.end).saturating_sub(hole.start.max(range.start)));
+        filled.sum::<u64>() + range.end.saturating_sub(range.start.max(len))
+    }
+
+    /// Takes that room. Bytes between the end and the range become a hole.
+    fn take_for(&self, range: &Range<u64>, len: u64) {
+        self.take(self.needed(range, len));
+        let mut holes = self.holes.lock();
+        let rests = |hole: Range<u64>| {
+            let before = hole.start..hole.end.min(range.start);
+            let behind = hole.start.max(range.end)..hole.end;
+            [before, behind].into_iter().filter(|rest| rest.start < rest.end)
+        };
+        *holes = std::mem::take(&mut *holes).into_iter().flat_map(rests).collect();
+        if range.start > len {
+            holes.push(len..range.start);
         }
-        taken
+    }
+
+    /// Bytes of room that the file takes behind its first `from` bytes, the reserved ones left out.
+    fn used_behind(&self, from: u64) -> u64 {
+        let len = self.bytes.read().len() as u64;
+        let holes = self.holes.lock();
+        let holed = holes.iter().map(|hole| hole.end.saturating_sub(hole.start.max(from)));
+        len.saturating_sub(from) - holed.sum::<u64>()
+    }
+
+    /// Cuts the file to `len` bytes.
+    fn cut(&self, len: u64) {
+        self.room.give_back(self.used_behind(len));
+        self.holes.lock().retain_mut(|hole| {
+            hole.end = hole.end.min(len);
+            hole.start < hole.end
+        });
+        self.bytes.write().truncate(len as usize);
     }
 
     pub(crate) fn give_back(&self) {
@@ -46,28 +94,29 @@ impl Inode {
 
 impl Drop for Inode {
     fn drop(&mut self) {
-        self.room.give_back(self.bytes.read().len() as u64);
+        self.room.give_back(self.used_behind(0));
         self.give_back();
     }
 }
 
 /// The room for the bytes of all files.
 struct Room {
-    limit: u64,
+    limit: AtomicU64,
     used: AtomicU64,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { limit: u64::MAX, used: AtomicU64::new(0) }
+        Self { limit: AtomicU64::new(u64::MAX), used: AtomicU64::new(0) }
     }
 }
 
 impl Room {
-    /// Takes so many bytes, if there are as many.
-    fn take(&self, bytes: u64) -> bool {
-        let grown = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit);
-        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, grown).is_ok()
+    /// Whether there are so many bytes. They stay until they are taken: room is taken under the lock of the files'
+    /// state only.
+    fn has(&self, bytes: u64) -> bool {
+        let used = self.used.load(Ordering::Relaxed).checked_add(bytes);
+        bytes == 0 || used.is_some_and(|used| used <= self.limit.load(Ordering::Relaxed))
     }
 
     fn give_back(&self, bytes: u64) {
@@ -131,7 +180,13 @@ impl State {
 impl MemoryFiles {
     /// Files that may have so many bytes together.
     pub(crate) fn up_to(limit: u64) -> Self {
-        Self { room: Arc::new(Room { limit, ..Room::default() }), ..Self::default() }
+        let files = Self::default();
+        files.set_limit(limit);
+        files
+    }
+
+    pub(crate) fn set_limit(&self, limit: u64) {
+        self.room.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Bytes that all files have, those without a name too while they are open.
@@ -141,7 +196,7 @@ impl MemoryFiles {
 
     /// The limit on the bytes of all files, if there is one.
     pub(crate) fn limit(&self) -> Option<u64> {
-        Some(self.room.limit).filter(|limit| *limit < u64::MAX)
+        Some(self.room.limit.load(Ordering::Relaxed)).filter(|limit| *limit < u64::MAX)
     }
 
     fn state(&self) -> locks::MutexGuard<'_, State> {
@@ -176,8 +231,7 @@ impl MemoryFiles {
     pub(crate) fn append(&self, name: &str, len: u64, asker: Asker<'_>) -> Result<Arc<Inode>> {
         let mut state = self.state();
         let inode = state.inode(name, asker.path)?;
-        let mut bytes = inode.bytes.write();
-        let file_len = bytes.len() as u64;
+        let file_len = inode.bytes.read().len() as u64;
         if file_len < len {
             return Err(Error::Short { path: asker.path.to_owned(), at: 0, len, file_len });
         }
@@ -186,13 +240,11 @@ impl MemoryFiles {
             // The bytes behind the cut read as zeros if the file grows again.
             let zeros = vec![0; (file_len - len) as usize];
             state.happen(asker, FileEvent::Cut { file, len }, &zeros)?;
-            self.room.give_back(file_len - len);
-            bytes.truncate(len as usize);
+            inode.cut(len);
         }
         if len > 0 && !planted!(FoundFileTakenForDirty) {
-            state.happen(asker, FileEvent::Write { file, at: 0 }, &bytes)?;
+            state.happen(asker, FileEvent::Write { file, at: 0 }, &inode.bytes.read())?;
         }
-        drop(bytes);
         Ok(inode)
     }
 
@@ -201,9 +253,10 @@ impl MemoryFiles {
         let _state = self.state();
         let there = inode.bytes.read().len() as u64 + inode.reserved.load(Ordering::Relaxed);
         let missing = len.saturating_sub(there);
-        if !self.room.take(missing) {
+        if !self.room.has(missing) {
             return Err(Error::NoSpace { path: path.to_owned() });
         }
+        self.room.used.fetch_add(missing, Ordering::Relaxed);
         inode.reserved.fetch_add(missing, Ordering::Relaxed);
         Ok(())
     }
@@ -216,16 +269,30 @@ impl MemoryFiles {
         asker: Asker<'_>,
     ) -> Result<()> {
         let mut state = self.state();
-        state.happen(asker, FileEvent::Write { file: inode.number, at }, bytes)?;
-        let mut all = inode.bytes.write();
-        let end = at as usize + bytes.len();
-        if all.len() < end {
-            if !inode.take((end - all.len()) as u64) {
-                return Err(Error::NoSpace { path: asker.path.to_owned() });
-            }
-            all.resize(end, 0);
+        let (len, end) = (inode.bytes.read().len() as u64, at + bytes.len() as u64);
+        if !inode.has_room(inode.needed(&(at..end), len)) {
+            return Err(Error::NoSpace { path: asker.path.to_owned() });
         }
-        all[at as usize..end].copy_from_slice(bytes);
+        state.happen(asker, FileEvent::Write { file: inode.number, at }, bytes)?;
+        inode.take_for(&(at..end), len);
+        let mut all = inode.bytes.write();
+        if len < end {
+            all.resize(end as usize, 0);
+        }
+        all[at as usize..end as usize].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Makes a file longer, `len` bytes, with room for the new ones.
+    pub(crate) fn preallocate(&self, inode: &Inode, len: u64, asker: Asker<'_>) -> Result<()> {
+        let mut state = self.state();
+        let missing = len.saturating_sub(inode.bytes.read().len() as u64);
+        if !inode.has_room(missing) {
+            return Err(Error::NoSpace { path: asker.path.to_owned() });
+        }
+        state.happen(asker, FileEvent::Preallocate { file: inode.number, len }, &[])?;
+        inode.take(missing);
+        inode.bytes.write().resize(len as usize, 0);
         Ok(())
     }
 

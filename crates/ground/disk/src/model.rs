@@ -5,8 +5,13 @@
 //! [`FileEvent`]; the bytes that it wrote, if any, are in the trace. A sync is left out
 //! ([`Machine::disregard`]) or fails ([`Machine::fail_sync_after`]) as one of the pool does.
 //!
-//! From the events `halite-lab` derives the files that a power cut may leave. They are put back with
-//! [`DiskModel::restore`], and a store opens on them as on a folder.
+//! From the events `halite-lab` derives the files that a power cut may leave: of what no completed sync has covered,
+//! each sector of 512 bytes old, new or torn, in any order; any length between the old and the new; preallocated space
+//! of zeros. A sync that failed leaves the same choice for good. The files are put back with [`DiskModel::restore`], and
+//! a store opens on them as on a folder.
+//!
+//! A lack of space shows at preallocation, at a write behind the end, and at one into a hole ([`DiskModel::limit`]); it
+//! changes nothing.
 //!
 //! [`What::Disk`]: halite_sim::What::Disk
 
@@ -32,6 +37,13 @@ pub enum FileEvent {
         file: u32,
         /// Where the bytes begin.
         at: u64,
+    },
+    /// A file was made longer, with space for the new bytes, which are zero.
+    Preallocate {
+        /// The file.
+        file: u32,
+        /// The new length in bytes.
+        len: u64,
     },
     /// A file was cut. The bytes of the event are as many zeros as were cut off.
     Cut {
@@ -112,6 +124,14 @@ impl DiskModel {
     /// Forgets the events, whose numbers begin at 0 again. No trace that names them may be read any more.
     pub fn forget_events(&self) {
         self.files.forget_events();
+    }
+
+    /// Limits the bytes that the files may have together, holes left out: a write to more of them, or setting space
+    /// aside for them, is [`Error::NoSpace`]. `None`: any number.
+    ///
+    /// [`Error::NoSpace`]: crate::Error::NoSpace
+    pub fn limit(&self, bytes: Option<u64>) {
+        self.files.set_limit(bytes.unwrap_or(u64::MAX));
     }
 
     /// Replaces the files by other ones, without a record in the trace: number, name and bytes. New files

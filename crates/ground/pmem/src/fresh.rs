@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::region::Region;
 use crate::streaming::Streaming;
 use crate::{
-    Appender, Fenced, Flushed, LINE, Pool, Published, Result, Scratch, SharedAppender, Words,
-    entry, stream,
+    Appender, Fenced, Flushed, Frames, LINE, Pool, Published, Result, Scratch, SharedAppender,
+    Words, entry, stream,
 };
 
 /// A range of a pool that only its owner sees. Offsets are relative to its start.
@@ -270,6 +270,16 @@ impl Fresh {
     #[must_use]
     pub fn into_scratch(self) -> Scratch {
         Scratch::new(self.region)
+    }
+
+    /// Hands the range to many threads, as frames of `frame_len` bytes that are updated in place. Allocates a word a frame
+    /// in DRAM.
+    ///
+    /// # Panics
+    /// If the start or `frame_len` is not a multiple of a line, or the range is not some whole frames.
+    #[must_use]
+    pub fn into_frames(self, frame_len: u64) -> Frames {
+        Frames::new(self.region, frame_len)
     }
 
     /// Hands the range to many threads, as 8-byte atomics.

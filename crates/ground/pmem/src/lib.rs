@@ -18,6 +18,7 @@
 //!                     ├─► Appender        one owner appends, readers see the prefix it published
 //!                     ├─► SharedAppender  many threads append, readers see what each has finished
 //!                     ├─► Words           8-byte atomics that many threads change
+//!                     ├─► Frames          pages updated in place, each behind a latch; read without it, too
 //!                     └─► Scratch         volatile memory, by its address
 //! ```
 //!
@@ -50,6 +51,7 @@ mod file;
 mod finished;
 #[cfg(halite_planted)]
 mod forged;
+mod frames;
 mod fresh;
 mod frontier;
 mod map;
@@ -78,6 +80,7 @@ pub use fence::{Fenced, Flushed};
 #[cfg(halite_planted)]
 #[doc(hidden)]
 pub use forged::forged;
+pub use frames::{FrameMut, FrameRef, FrameWords, Frames, Version};
 pub use fresh::Fresh;
 pub use medium::{Medium, ModelFile};
 pub use options::PoolOptions;

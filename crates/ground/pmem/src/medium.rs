@@ -251,6 +251,21 @@ impl Medium {
         });
     }
 
+    /// As [`Medium::store`], by `store`, for bytes that other threads may be reading.
+    pub(crate) fn store_by(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        how: How,
+        site: Site,
+        store: impl FnOnce(),
+    ) {
+        self.0.machine.store(|trace| {
+            store();
+            trace.push_store(at, bytes, how, site);
+        });
+    }
+
     /// Stores zeros; lines that are zero already are not recorded.
     pub(crate) fn zero(&self, at: u64, len: u64, site: Site) {
         if self.0.domain == Domain::PageCache {

@@ -162,6 +162,9 @@ impl Disk {
                 let end = at + bytes.len() as u64;
                 folder.lens.insert(*file, end.max(folder.len(*file)));
             }
+            FileEvent::Preallocate { file, len } => {
+                folder.lens.insert(*file, (*len).max(folder.len(*file)));
+            }
             FileEvent::Cut { file, len } => drop(folder.lens.insert(*file, *len)),
             event => files::rename(&mut folder.names, event),
         }

@@ -19,7 +19,7 @@ use crate::names::PendingNames;
 /// A sector, in bytes.
 const SECTOR: u64 = 512;
 
-/// How many of the lengths between that before a write and that after it are tried.
+/// How many of the lengths between that before an event and that after it are tried.
 const LENS_MAX: u64 = 16;
 
 /// The changes that are not certainly durable.
@@ -85,6 +85,9 @@ impl<'a> Pending<'a> {
                 if end > self.len(file, disk) {
                     self.lens.entry(file).or_default().push((number, end));
                 }
+            }
+            FileEvent::Preallocate { file, len } if len > self.len(file, disk) => {
+                self.lens.entry(file).or_default().push((number, len));
             }
             FileEvent::Cut { file, len } => {
                 self.files.begin(number, store(file, len));
@@ -233,8 +236,8 @@ fn sync_of(file: u32) -> What {
     What::Sync { at: address(file, 0), len: SPAN }
 }
 
-/// The lengths that a file may have: any that it got, and, where a write made it longer, any number of
-/// sectors in between.
+/// The lengths that a file may have: any that it got, and, where a write or a preallocation made it longer, any number
+/// of sectors in between.
 fn lens_between(certain: u64, newer: &[(u32, u64)]) -> Vec<(u32, u64)> {
     let mut lens = vec![(0, certain)];
     let mut before = certain;

@@ -129,6 +129,7 @@ fn name_of_file_event(event: &FileEvent) -> String {
     match event {
         FileEvent::Create { file, name } => format!("the making of {name}, file {file},"),
         FileEvent::Write { file, .. } => format!("the write to file {file}"),
+        FileEvent::Preallocate { file, .. } => format!("the preallocation of file {file}"),
         FileEvent::Cut { file, .. } => format!("the cut of file {file}"),
         FileEvent::Sync { file } => format!("the sync of file {file}"),
         FileEvent::SyncFailed { file } => format!("the sync of file {file} that fails"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use halite_disk::{Disk, DiskModel, Writer};
+use halite_disk::{Access, Disk, DiskModel, PositionedFile, Writer};
 use halite_lab::{Action, Digest, Random, Refusal, Subject, World};
 use halite_pmem::{Fresh, Medium, Pool, PoolOptions, UNIT};
 use xxhash_rust::xxh3::xxh3_64;
@@ -18,11 +18,14 @@ pub(crate) enum SmallStore {
     Noted,
     /// A log of records in one file.
     Logged,
+    /// A log of records that are written past the page cache, each at its place in space that was zeroed before; one sync
+    /// makes the records of a put durable.
+    Positioned,
 }
 
 impl SmallStore {
     #[allow(dead_code, reason = "not every test looks at all of them")]
-    pub(crate) const ALL: [Self; 3] = [Self::Renamed, Self::Noted, Self::Logged];
+    pub(crate) const ALL: [Self; 4] = [Self::Renamed, Self::Noted, Self::Logged, Self::Positioned];
 }
 
 /// A value is put, or a record appended.
@@ -46,6 +49,12 @@ impl Put {
         let mut random = Random::new(self.seed);
         (0..self.len).map(|_| random.next() as u8).collect()
     }
+
+    /// The values of the records of a put into a log of slots.
+    fn parts(&self) -> Vec<Vec<u8>> {
+        const PARTS_MAX: usize = 4;
+        self.value().chunks(SLOT - HEADER).take(PARTS_MAX).map(<[u8]>::to_vec).collect()
+    }
 }
 
 /// An open store.
@@ -54,6 +63,7 @@ pub(crate) struct Open {
     /// The word of the pool: the number in the name of the file.
     word: Option<Fresh>,
     log: Option<Writer>,
+    slots: Option<PositionedFile>,
     /// Records of the log.
     records: u64,
 }
@@ -61,6 +71,23 @@ pub(crate) struct Open {
 const NEW: &str = "new";
 const CURRENT: &str = "current";
 const LOG: &str = "log";
+
+/// A record's check, number and length.
+const HEADER: usize = 24;
+
+/// Bytes of a record in a log of slots: a sector.
+const SLOT: usize = 512;
+
+/// Slots by which such a log grows.
+const SLOTS: u64 = 4;
+
+/// A record with its header.
+fn record(number: u64, value: &[u8]) -> Vec<u8> {
+    let mut record = number.to_le_bytes().to_vec();
+    record.extend_from_slice(&(value.len() as u64).to_le_bytes());
+    record.extend_from_slice(value);
+    [&xxh3_64(&record).to_le_bytes()[..], &record].concat()
+}
 
 fn noted(number: u64) -> String {
     format!("value-{number}")
@@ -145,19 +172,14 @@ impl Open {
 
     fn append(&mut self, value: &[u8]) -> Result<(), Failure> {
         let log = self.log.as_mut().expect("the store has a log");
-        let mut record = self.records.to_le_bytes().to_vec();
-        record.extend_from_slice(&(value.len() as u64).to_le_bytes());
-        record.extend_from_slice(value);
-        log.write(&xxh3_64(&record).to_le_bytes())?;
-        log.write(&record)?;
+        log.write(&record(self.records, value))?;
         self.records += 1;
         log.sync()?;
         Ok(())
     }
 
-    /// The values of the log's whole records, and where they end.
-    fn records(&self) -> Result<(Vec<Vec<u8>>, u64), Failure> {
-        const HEADER: usize = 24;
+    /// The values of the log's whole records, each at the next multiple of `slot` bytes, and where they end.
+    fn records(&self, slot: usize) -> Result<(Vec<Vec<u8>>, u64), Failure> {
         let log = self.read(LOG)?;
         let (mut values, mut end) = (Vec::new(), 0);
         let word = |at: usize| log.get(at..at + 8).map(|word| *word.as_array().expect("a word"));
@@ -172,14 +194,50 @@ impl Open {
                 break;
             }
             values.push(log[end + HEADER..record_end].to_vec());
-            end = record_end;
+            end = record_end.next_multiple_of(slot);
         }
         Ok((values, end as u64))
     }
 
+    fn append_slots(&mut self, parts: &[Vec<u8>]) -> Result<(), Failure> {
+        let log = self.slots.as_ref().expect("the store has a log of slots");
+        let end = (self.records + parts.len() as u64) * SLOT as u64;
+        let len = log.len();
+        if end > len {
+            log.preallocate(end.next_multiple_of(SLOTS * SLOT as u64))?;
+            log.write_zeros(len..log.len())?;
+        }
+        for (number, value) in (self.records..).zip(parts) {
+            let mut slot = record(number, value);
+            slot.resize(SLOT, 0);
+            log.write_at(number * SLOT as u64, &slot)?;
+        }
+        log.sync()?;
+        self.records += parts.len() as u64;
+        Ok(())
+    }
+
+    fn open_slots(&mut self) -> Result<(), Failure> {
+        let log = if self.has(LOG)? {
+            let log = self.disk.open_positioned(LOG, Access::Direct)?;
+            let (values, end) = self.records(SLOT)?;
+            self.records = values.len() as u64;
+            log.rewrite(0..end)?;
+            // Records behind one that is missing would follow the one that takes its place.
+            log.write_zeros(end..log.len())?;
+            log
+        } else {
+            self.disk.create_positioned(LOG, Access::Direct)?
+        };
+        log.sync()?;
+        self.disk.sync()?;
+        self.slots = Some(log);
+        Ok(())
+    }
+
     fn open_log(&mut self) -> Result<(), Failure> {
         let mut log = if self.has(LOG)? {
-            let (values, end) = self.records()?;
+            let (values, end) = self.records(1)?;
             self.records = values.len() as u64;
             self.disk.append(LOG, end)?
         } else {
@@ -205,6 +263,7 @@ impl Subject for SmallStore {
             Self::Renamed => "renamed",
             Self::Noted => "noted",
             Self::Logged => "logged",
+            Self::Positioned => "positioned",
         }
     }
 
@@ -229,12 +288,13 @@ impl Subject for SmallStore {
 
     fn open(&self, medium: &Medium) -> Result<Open, Refusal> {
         let disk = Disk::model(&DiskModel::of(medium.machine()));
-        let mut open = Open { disk, word: None, log: None, records: 0 };
+        let mut open = Open { disk, word: None, log: None, slots: None, records: 0 };
         let opened = match self {
             // A killed process may have renamed and not synced.
             Self::Renamed => open.disk.sync().map_err(Failure::from),
             Self::Noted => open.open_noted(medium),
             Self::Logged => open.open_log(),
+            Self::Positioned => open.open_slots(),
         };
         opened.map_err(|failure| refusal(&failure))?;
         Ok(open)
@@ -246,6 +306,7 @@ impl Subject for SmallStore {
             Self::Renamed => open.replace(&value),
             Self::Noted => open.note(&value),
             Self::Logged => open.append(&value),
+            Self::Positioned => open.append_slots(&step.parts()),
         };
         applied.map_err(|failure| failure.to_string())
     }
@@ -254,9 +315,29 @@ impl Subject for SmallStore {
         let name = match self {
             Self::Renamed | Self::Noted => b"value".to_vec(),
             Self::Logged => record_name(world.len() as u64),
+            Self::Positioned => {
+                for value in step.parts() {
+                    world.insert(record_name(world.len() as u64), Digest::of(&value));
+                }
+                return true;
+            }
         };
         world.insert(name, Digest::of(&step.value()));
         true
+    }
+
+    /// The first records of a put, without the others.
+    fn worlds_within(&self, world: &World, step: &Put) -> Vec<World> {
+        if *self != Self::Positioned {
+            return Vec::new();
+        }
+        let parts = step.parts();
+        let grow = |world: &mut World, value: &Vec<u8>| {
+            world.insert(record_name(world.len() as u64), Digest::of(value));
+            Some(world.clone())
+        };
+        let some = parts.len().saturating_sub(1);
+        parts[..some].iter().scan(world.clone(), grow).collect()
     }
 
     fn world(&self, open: &mut Open) -> Result<World, Refusal> {
@@ -267,8 +348,9 @@ impl Subject for SmallStore {
             Self::Renamed => open.read(CURRENT).map(value).map_err(failed),
             Self::Noted if open.number() == 0 => Ok(World::new()),
             Self::Noted => open.read(&noted(open.number())).map(value).map_err(failed),
-            Self::Logged => {
-                let (values, _) = open.records().map_err(failed)?;
+            Self::Logged | Self::Positioned => {
+                let slot = if *self == Self::Logged { 1 } else { SLOT };
+                let (values, _) = open.records(slot).map_err(failed)?;
                 let record =
                     |(number, value): (u64, &Vec<u8>)| (record_name(number), Digest::of(value));
                 Ok((0..).zip(&values).map(record).collect())
