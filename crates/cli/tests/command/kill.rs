@@ -4,15 +4,19 @@
 //! `HALITE_KILL_ROUNDS` sets the number of kills, `HALITE_KILL_SEED` repeats their moments.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use halite_resp_client::{Client, Limits, Reply};
 use rustix::process::Signal;
 
 use crate::run::Home;
 use crate::served::Served;
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const WRITERS: usize = 4;
 /// Keys of a writer that come in no transaction.
@@ -58,30 +62,33 @@ impl Step {
         }
     }
 
-    /// The requests, and how many lines of reply they bring.
-    fn encode(&self, to: &mut Vec<u8>) -> usize {
+    /// Queues the requests; returns how many replies they bring.
+    fn queue(&self, to: &mut Client) -> io::Result<usize> {
         match self {
-            Self::Set(key, value) => request(to, &[b"SET", key.as_bytes(), value]),
-            Self::Delete(key) => request(to, &[b"DEL", key.as_bytes()]),
+            Self::Set(key, value) => to.queue(&[b"SET", key.as_bytes(), value])?,
+            Self::Delete(key) => to.queue(&[b"DEL", key.as_bytes()])?,
             Self::Transaction(keys, value) => {
-                request(to, &[b"MULTI"]);
-                keys.iter().for_each(|key| request(to, &[b"SET", key.as_bytes(), value]));
-                request(to, &[b"EXEC"]);
-                // OK, a QUEUED each, the array's head, an OK each.
-                return 2 + 2 * keys.len();
+                to.queue(&[b"MULTI"])?;
+                keys.iter().try_for_each(|key| to.queue(&[b"SET", key.as_bytes(), value]))?;
+                to.queue(&[b"EXEC"])?;
+                return Ok(2 + keys.len());
             }
         }
-        1
+        Ok(1)
     }
 }
 
-fn request(to: &mut Vec<u8>, words: &[&[u8]]) {
-    to.extend(format!("*{}\r\n", words.len()).bytes());
-    for word in words {
-        to.extend(format!("${}\r\n", word.len()).bytes());
-        to.extend_from_slice(word);
-        to.extend(b"\r\n");
+/// Whether a reply, or one in it, is an error.
+fn is_error(reply: &Reply) -> bool {
+    match reply {
+        Reply::Error(_) => true,
+        Reply::Array(all) => all.iter().any(is_error),
+        _ => false,
     }
+}
+
+fn connect(address: SocketAddr) -> io::Result<Client> {
+    Client::connect(address, PATIENCE, Limits::default())
 }
 
 /// What one writer knows: the state that was acknowledged, and what was under way, in order.
@@ -128,25 +135,20 @@ impl Writer {
 
     /// Writes, some requests at a time, until the server is gone.
     fn write_until_killed(&mut self, address: SocketAddr) -> io::Result<()> {
-        let mut connection = TcpStream::connect(address)?;
-        let mut replies = BufReader::new(connection.try_clone()?);
+        let mut connection = connect(address)?;
         loop {
-            let mut requests = Vec::new();
             let pipeline = if self.random.below(4) == 0 { 8 } else { 1 };
             let mut expected = Vec::new();
             for _ in 0..pipeline {
                 let step = self.step();
-                expected.push(step.encode(&mut requests));
+                expected.push(step.queue(&mut connection)?);
                 self.under_way.push(step);
             }
-            connection.write_all(&requests)?;
-            for lines in expected {
-                for _ in 0..lines {
-                    let mut line = String::new();
-                    if replies.read_line(&mut line)? == 0 {
-                        return Ok(());
-                    }
-                    assert!(!line.starts_with('-'), "{line}");
+            connection.send()?;
+            for replies in expected {
+                for _ in 0..replies {
+                    let reply = connection.reply()?;
+                    assert!(!is_error(&reply), "{reply:?}");
                 }
                 self.under_way.remove(0).apply(&mut self.acknowledged);
             }
@@ -207,23 +209,15 @@ impl Writer {
     }
 
     fn read_all(&self, address: SocketAddr) -> Values {
-        let mut connection = TcpStream::connect(address).unwrap();
-        let mut replies = BufReader::new(connection.try_clone().unwrap());
+        let mut connection = connect(address).unwrap();
         let twins = (0..TWINS).map(|twin| format!("{}:twin:{twin}", self.number));
         let keys = (0..KEYS).map(|key| format!("{}:{key}", self.number)).chain(twins);
         let mut found = Values::new();
         for key in keys {
-            let mut get = Vec::new();
-            request(&mut get, &[b"GET", key.as_bytes()]);
-            connection.write_all(&get).unwrap();
-            let mut head = String::new();
-            replies.read_line(&mut head).unwrap();
-            let len: i64 = head.trim_end().strip_prefix('$').unwrap().parse().unwrap();
-            if let Ok(len) = usize::try_from(len) {
-                let mut value = vec![0; len + 2];
-                replies.read_exact(&mut value).unwrap();
-                value.truncate(len);
-                found.insert(key, value);
+            match connection.call(&[b"GET", key.as_bytes()]).unwrap() {
+                Reply::Bulk(value) => drop(found.insert(key, value)),
+                Reply::Null => {}
+                other => panic!("{key}: {other:?}"),
             }
         }
         found

@@ -11,7 +11,6 @@ mod client;
 mod known;
 mod memory;
 mod values;
-mod wire;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
