@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fastrand::Rng;
 use halite_resp_client::{Client, Limits, Reply};
 use rustix::process::Signal;
 
@@ -23,22 +24,6 @@ const WRITERS: usize = 4;
 const KEYS: u64 = 40;
 /// Keys of a transaction, which always have one value.
 const TWINS: u64 = 5;
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 type Values = BTreeMap<String, Vec<u8>>;
 
@@ -97,7 +82,7 @@ struct Writer {
     /// Requests that are under way together are executed by several threads: what is there of them
     /// after a kill need not be the first ones.
     on_threads: bool,
-    random: Random,
+    random: Rng,
     acknowledged: Values,
     under_way: Vec<Step>,
     count: u64,
@@ -105,7 +90,7 @@ struct Writer {
 
 impl Writer {
     fn new(number: usize, seed: u64, on_threads: bool) -> Self {
-        let random = Random(seed ^ number as u64);
+        let random = Rng::with_seed(seed ^ number as u64);
         Self {
             number,
             on_threads,
@@ -118,12 +103,12 @@ impl Writer {
 
     fn step(&mut self) -> Step {
         self.count += 1;
-        let long = self.random.below(200) == 0;
-        let len = if long { 100_000 } else { self.random.below(300) as usize };
+        let long = self.random.u64(..200) == 0;
+        let len = if long { 100_000 } else { self.random.u64(..300) as usize };
         let mut value = format!("{}:{}:", self.number, self.count).into_bytes();
         value.resize(value.len() + len, b'.');
-        let key = format!("{}:{}", self.number, self.random.below(KEYS));
-        match self.random.below(10) {
+        let key = format!("{}:{}", self.number, self.random.u64(..KEYS));
+        match self.random.u64(..10) {
             0 => Step::Delete(key),
             1 | 2 => {
                 let twins = (0..TWINS).map(|twin| format!("{}:twin:{twin}", self.number));
@@ -137,7 +122,7 @@ impl Writer {
     fn write_until_killed(&mut self, address: SocketAddr) -> io::Result<()> {
         let mut connection = connect(address)?;
         loop {
-            let pipeline = if self.random.below(4) == 0 { 8 } else { 1 };
+            let pipeline = if self.random.u64(..4) == 0 { 8 } else { 1 };
             let mut expected = Vec::new();
             for _ in 0..pipeline {
                 let step = self.step();
@@ -233,7 +218,7 @@ fn kill_again_and_again(home: &Home, engine: &str, threads: usize, rounds: u64, 
     let seed =
         std::env::var("HALITE_KILL_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
     println!("HALITE_KILL_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut writers: Vec<_> =
         (0..WRITERS).map(|number| Writer::new(number, seed, threads > 1)).collect();
     for round in 0..rounds {
@@ -242,7 +227,7 @@ fn kill_again_and_again(home: &Home, engine: &str, threads: usize, rounds: u64, 
         let served = Served::start(home, &args);
         let address = served.address;
         writers.iter_mut().for_each(|writer| writer.check(address));
-        let wait = Duration::from_millis(random.below(wait_ms_max));
+        let wait = Duration::from_millis(random.u64(..wait_ms_max));
         thread::scope(|scope| {
             for writer in &mut writers {
                 // The connection breaks when the server is killed; what counts is what it said.

@@ -15,7 +15,7 @@ use super::server::{Server, Subject, Talk};
 use halite_resp_client::Reply;
 
 use crate::kv::records::{KeyForm, Records};
-use crate::random::mix;
+use crate::mix::mix;
 use crate::{Contender, Error, Result, Run, Sample};
 
 const NAME: &str = "rstore.recovery";

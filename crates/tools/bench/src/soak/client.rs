@@ -5,12 +5,13 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
 use halite_resp_client::{Client as Connection, Limits, Reply};
 
 use super::known::{Known, Place, Step};
 use super::values::{Key, TWINS, Values, Version};
 use super::{Shared, Stage};
-use crate::random::{Random, mix};
+use crate::mix::mix;
 
 /// Requests of a check that are sent at once.
 const CHECKED_AT_ONCE: u64 = 64;
@@ -76,7 +77,7 @@ pub(super) struct Client<'a> {
     shared: &'a Shared,
     number: u64,
     values: Values,
-    random: Random,
+    random: Rng,
     known: Known,
     version: Version,
     done: Done,
@@ -84,7 +85,7 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     pub(super) fn new(shared: &'a Shared, number: u64, values: Values) -> Self {
-        let random = Random::new(mix(shared.seed ^ mix(number)));
+        let random = Rng::with_seed(mix(shared.seed ^ mix(number)));
         let known = Known::new(shared.keys, shared.groups);
         Self { shared, number, values, random, known, version: 0, done: Done::default() }
     }
@@ -207,7 +208,7 @@ impl<'a> Client<'a> {
     fn work(&mut self, connection: &mut Connection, life: u64) -> Outcome {
         while self.shared.is_working(life) {
             let depth =
-                if self.random.below(4) == 0 { 1 } else { 1 + self.random.below(PIPELINE_MAX) };
+                if self.random.u64(..4) == 0 { 1 } else { 1 + self.random.u64(..PIPELINE_MAX) };
             let before = self.known.next();
             debug_assert!(before.is_none(), "a pipeline begins when the last one is answered");
             for _ in 0..depth {
@@ -220,10 +221,10 @@ impl<'a> Client<'a> {
                 self.hear(connection, step)?;
                 self.known.answered();
             }
-            if self.random.below(SCANS) == 0 {
+            if self.random.u64(..SCANS) == 0 {
                 self.scan(connection)?;
             }
-            if self.random.below(RECONNECTS) == 0 {
+            if self.random.u64(..RECONNECTS) == 0 {
                 return Ok(());
             }
         }
@@ -233,13 +234,13 @@ impl<'a> Client<'a> {
     }
 
     fn step(&mut self) -> Step {
-        let key = Place::Key(self.random.below(self.known.keys()));
-        let group = self.random.below(self.known.groups());
-        match self.random.below(100) {
+        let key = Place::Key(self.random.u64(..self.known.keys()));
+        let group = self.random.u64(..self.known.groups());
+        match self.random.u64(..100) {
             0..45 => Step::Get(key),
             45..50 => Step::Delete(key),
             50..55 => Step::Put(Place::Group(group), self.next_version()),
-            55..60 => Step::Look { client: self.random.below(self.shared.clients), group },
+            55..60 => Step::Look { client: self.random.u64(..self.shared.clients), group },
             _ => Step::Put(key, self.next_version()),
         }
     }
