@@ -8,7 +8,6 @@
 //! JSON.
 #![forbid(unsafe_code)]
 
-mod asked;
 pub mod blocks;
 mod child;
 pub mod command;
@@ -28,6 +27,7 @@ mod scratch;
 pub mod soak;
 mod summary;
 mod table;
+mod topics;
 
 pub use error::{Error, Result};
 pub use experiment::{BLOCKS, DEVICE, Experiment};
