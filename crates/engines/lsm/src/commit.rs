@@ -24,13 +24,13 @@ use halite_sim::planted;
 
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
+use crate::experiments::CommitPoints;
 use crate::failure::{from_levels, is_full, lacks_room};
 use crate::fragment::{HEADER, Header};
 use crate::layout::COMMIT_ID;
 use crate::limits::BATCH_BYTES_MAX;
 use crate::log_room::Waited;
 use crate::memtable::Memtable;
-use crate::options::CommitPoints;
 use crate::range_deletes::DELETES_MAX;
 use crate::refusals::{Entrance, Purpose};
 use crate::store::Store;

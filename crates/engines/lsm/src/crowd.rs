@@ -6,7 +6,7 @@
 //! leaves and comes back goes before them, which costs nothing; each time that [`LEAVES`] threads have left, one that
 //! waits is woken.
 
-use crate::options::WaitStrategy;
+use crate::experiments::WaitStrategy;
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::wait::{Place, Waiting};

@@ -19,6 +19,8 @@ mod discard;
 mod emptying;
 mod encoded;
 mod engine;
+#[doc(hidden)]
+pub mod experiments;
 mod failure;
 mod flush;
 mod flushed;
@@ -74,7 +76,7 @@ mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;
-pub use options::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
+pub use options::{Compression, Durable, LsmOptions};
 pub use registration::REGISTRATION;
 
 /// Trees, which are partitions, that a store may have.

@@ -215,9 +215,10 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         objects,
         device,
         trees,
-        ring: Ring::new(RING_CAPACITY, own.wait),
-        crowd: is_memory.then(|| Crowd::new(own.wait)),
-        batching: Batching::new(own.batches_max, own.batch_linger).filter(|_| on_threads),
+        ring: Ring::new(RING_CAPACITY, own.experiments.wait),
+        crowd: is_memory.then(|| Crowd::new(own.experiments.wait)),
+        batching: Batching::new(own.batches_max, own.experiments.batch_linger)
+            .filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),
         visible,
         next_sequence: AtomicU64::new(recovered.last + 1),
@@ -600,7 +601,7 @@ fn limits(
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),
-        commit_points: own.commit_points,
+        commit_points: own.experiments.commit_points,
         large_value_bytes: own.large_value_bytes.unwrap_or(LARGE_VALUE_BYTES),
         slow_below: pool / 16,
         spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),
