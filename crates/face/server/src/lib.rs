@@ -49,7 +49,6 @@ mod loading;
 mod lock;
 mod long_double;
 mod metrics;
-mod natural;
 mod number;
 mod output;
 mod partition_set;
