@@ -22,7 +22,7 @@ use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE};
 use halite_sim::planted;
 
-use crate::crowd::Crowd;
+use crate::concurrency_restriction::ConcurrencyRestriction;
 use crate::encoded::Encoded;
 use crate::experiments::CommitPoints;
 use crate::failure::{from_levels, is_full, lacks_room};
@@ -141,7 +141,7 @@ impl Store {
         prepare: Option<Prepare<'_>>,
     ) -> Result<u64> {
         self.check_healthy()?;
-        let _active = self.crowd.as_ref().map(Crowd::join);
+        let _active = self.restriction.as_ref().map(ConcurrencyRestriction::join);
         let turn = self.ring.enter(|_, entry| self.do_commit(entry));
         if let Some(prepare) = prepare {
             turn.wait_alone();

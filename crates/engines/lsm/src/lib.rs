@@ -13,8 +13,8 @@
 mod address;
 mod batching;
 mod commit;
+mod concurrency_restriction;
 mod cost;
-mod crowd;
 mod discard;
 mod emptying;
 mod encoded;

@@ -18,7 +18,7 @@ use halite_sim::locks::Mutex;
 use crate::Lsm;
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
-use crate::crowd::Crowd;
+use crate::concurrency_restriction::ConcurrencyRestriction;
 use crate::encoded::Encoded;
 use crate::failure::{from_levels, in_folder};
 use crate::fragment;
@@ -216,7 +216,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         device,
         trees,
         ring: Ring::new(RING_CAPACITY, own.experiments.wait),
-        crowd: is_memory.then(|| Crowd::new(own.experiments.wait)),
+        restriction: is_memory.then(|| ConcurrencyRestriction::new(own.experiments.wait)),
         batching: Batching::new(own.batches_max, own.experiments.batch_linger)
             .filter(|_| on_threads),
         unsynced: Mutex::new(Unsynced::default()),
