@@ -4,37 +4,26 @@
 //! `HALITE_KILL_ROUNDS` sets the number of kills, `HALITE_KILL_SEED` repeats their moments.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fastrand::Rng;
+use halite_resp_client::{Client, Limits, Reply};
 use rustix::process::Signal;
 
 use crate::run::Home;
 use crate::served::Served;
+
+/// How long a reply may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const WRITERS: usize = 4;
 /// Keys of a writer that come in no transaction.
 const KEYS: u64 = 40;
 /// Keys of a transaction, which always have one value.
 const TWINS: u64 = 5;
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 type Values = BTreeMap<String, Vec<u8>>;
 
@@ -58,39 +47,42 @@ impl Step {
         }
     }
 
-    /// The requests, and how many lines of reply they bring.
-    fn encode(&self, to: &mut Vec<u8>) -> usize {
+    /// Queues the requests; returns how many replies they bring.
+    fn queue(&self, to: &mut Client) -> io::Result<usize> {
         match self {
-            Self::Set(key, value) => request(to, &[b"SET", key.as_bytes(), value]),
-            Self::Delete(key) => request(to, &[b"DEL", key.as_bytes()]),
+            Self::Set(key, value) => to.queue(&[b"SET", key.as_bytes(), value])?,
+            Self::Delete(key) => to.queue(&[b"DEL", key.as_bytes()])?,
             Self::Transaction(keys, value) => {
-                request(to, &[b"MULTI"]);
-                keys.iter().for_each(|key| request(to, &[b"SET", key.as_bytes(), value]));
-                request(to, &[b"EXEC"]);
-                // OK, a QUEUED each, the array's head, an OK each.
-                return 2 + 2 * keys.len();
+                to.queue(&[b"MULTI"])?;
+                keys.iter().try_for_each(|key| to.queue(&[b"SET", key.as_bytes(), value]))?;
+                to.queue(&[b"EXEC"])?;
+                return Ok(2 + keys.len());
             }
         }
-        1
+        Ok(1)
     }
 }
 
-fn request(to: &mut Vec<u8>, words: &[&[u8]]) {
-    to.extend(format!("*{}\r\n", words.len()).bytes());
-    for word in words {
-        to.extend(format!("${}\r\n", word.len()).bytes());
-        to.extend_from_slice(word);
-        to.extend(b"\r\n");
+/// Whether a reply, or one in it, is an error.
+fn is_error(reply: &Reply) -> bool {
+    match reply {
+        Reply::Error(_) => true,
+        Reply::Array(all) => all.iter().any(is_error),
+        _ => false,
     }
 }
 
-/// The knowledge of one writer: the acknowledged state, and the requests under way, in order.
+fn connect(address: SocketAddr) -> io::Result<Client> {
+    Client::connect(address, PATIENCE, Limits::default())
+}
+
+/// What one writer knows: the state that was acknowledged, and what was under way, in order.
 struct Writer {
     number: usize,
     /// Requests that are under way together are executed by several threads: those that took effect
     /// before a kill need not be the first ones.
     on_threads: bool,
-    random: Random,
+    random: Rng,
     acknowledged: Values,
     under_way: Vec<Step>,
     count: u64,
@@ -98,7 +90,7 @@ struct Writer {
 
 impl Writer {
     fn new(number: usize, seed: u64, on_threads: bool) -> Self {
-        let random = Random(seed ^ number as u64);
+        let random = Rng::with_seed(seed ^ number as u64);
         Self {
             number,
             on_threads,
@@ -111,12 +103,12 @@ impl Writer {
 
     fn step(&mut self) -> Step {
         self.count += 1;
-        let long = self.random.below(200) == 0;
-        let len = if long { 100_000 } else { self.random.below(300) as usize };
+        let long = self.random.u64(..200) == 0;
+        let len = if long { 100_000 } else { self.random.u64(..300) as usize };
         let mut value = format!("{}:{}:", self.number, self.count).into_bytes();
         value.resize(value.len() + len, b'.');
-        let key = format!("{}:{}", self.number, self.random.below(KEYS));
-        match self.random.below(10) {
+        let key = format!("{}:{}", self.number, self.random.u64(..KEYS));
+        match self.random.u64(..10) {
             0 => Step::Delete(key),
             1 | 2 => {
                 let twins = (0..TWINS).map(|twin| format!("{}:twin:{twin}", self.number));
@@ -128,25 +120,20 @@ impl Writer {
 
     /// Writes, some requests at a time, until the server is gone.
     fn write_until_killed(&mut self, address: SocketAddr) -> io::Result<()> {
-        let mut connection = TcpStream::connect(address)?;
-        let mut replies = BufReader::new(connection.try_clone()?);
+        let mut connection = connect(address)?;
         loop {
-            let mut requests = Vec::new();
-            let pipeline = if self.random.below(4) == 0 { 8 } else { 1 };
+            let pipeline = if self.random.u64(..4) == 0 { 8 } else { 1 };
             let mut expected = Vec::new();
             for _ in 0..pipeline {
                 let step = self.step();
-                expected.push(step.encode(&mut requests));
+                expected.push(step.queue(&mut connection)?);
                 self.under_way.push(step);
             }
-            connection.write_all(&requests)?;
-            for lines in expected {
-                for _ in 0..lines {
-                    let mut line = String::new();
-                    if replies.read_line(&mut line)? == 0 {
-                        return Ok(());
-                    }
-                    assert!(!line.starts_with('-'), "{line}");
+            connection.send()?;
+            for replies in expected {
+                for _ in 0..replies {
+                    let reply = connection.reply()?;
+                    assert!(!is_error(&reply), "{reply:?}");
                 }
                 self.under_way.remove(0).apply(&mut self.acknowledged);
             }
@@ -207,23 +194,15 @@ impl Writer {
     }
 
     fn read_all(&self, address: SocketAddr) -> Values {
-        let mut connection = TcpStream::connect(address).unwrap();
-        let mut replies = BufReader::new(connection.try_clone().unwrap());
+        let mut connection = connect(address).unwrap();
         let twins = (0..TWINS).map(|twin| format!("{}:twin:{twin}", self.number));
         let keys = (0..KEYS).map(|key| format!("{}:{key}", self.number)).chain(twins);
         let mut found = Values::new();
         for key in keys {
-            let mut get = Vec::new();
-            request(&mut get, &[b"GET", key.as_bytes()]);
-            connection.write_all(&get).unwrap();
-            let mut head = String::new();
-            replies.read_line(&mut head).unwrap();
-            let len: i64 = head.trim_end().strip_prefix('$').unwrap().parse().unwrap();
-            if let Ok(len) = usize::try_from(len) {
-                let mut value = vec![0; len + 2];
-                replies.read_exact(&mut value).unwrap();
-                value.truncate(len);
-                found.insert(key, value);
+            match connection.call(&[b"GET", key.as_bytes()]).unwrap() {
+                Reply::Bulk(value) => drop(found.insert(key, value)),
+                Reply::Null => {}
+                other => panic!("{key}: {other:?}"),
             }
         }
         found
@@ -239,7 +218,7 @@ fn kill_again_and_again(home: &Home, engine: &str, threads: usize, rounds: u64, 
     let seed =
         std::env::var("HALITE_KILL_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
     println!("HALITE_KILL_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut writers: Vec<_> =
         (0..WRITERS).map(|number| Writer::new(number, seed, threads > 1)).collect();
     for round in 0..rounds {
@@ -248,7 +227,7 @@ fn kill_again_and_again(home: &Home, engine: &str, threads: usize, rounds: u64, 
         let served = Served::start(home, &args);
         let address = served.address;
         writers.iter_mut().for_each(|writer| writer.check(address));
-        let wait = Duration::from_millis(random.below(wait_ms_max));
+        let wait = Duration::from_millis(random.u64(..wait_ms_max));
         thread::scope(|scope| {
             for writer in &mut writers {
                 // The connection breaks when the server is killed; only its replies count.

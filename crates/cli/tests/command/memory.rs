@@ -1,12 +1,11 @@
 //! The memory of a server: it accounts for all that it takes, and gives back the memory of large values.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use halite_resp_client::Reply;
 use rustix::process::Signal;
 
 use crate::run::Home;
@@ -32,43 +31,26 @@ fn bytes_of(process: u32, name: &str) -> u64 {
 
 struct Client<'a> {
     served: &'a Served,
-    connection: TcpStream,
+    connection: halite_resp_client::Client,
 }
 
 impl Client<'_> {
-    fn send(&mut self, words: &[&[u8]]) {
-        let mut head = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            head.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            self.connection.write_all(&head).unwrap();
-            self.connection.write_all(word).unwrap();
-            head = b"\r\n".to_vec();
-        }
-        self.connection.write_all(&head).unwrap();
-    }
-
-    fn expect(&mut self, words: &[&[u8]], reply: &str) {
-        self.send(words);
-        let mut got = vec![0; reply.len()];
-        self.connection.read_exact(&mut got).unwrap();
-        assert_eq!(String::from_utf8_lossy(&got), reply);
+    fn expect(&mut self, words: &[&[u8]], reply: Reply) {
+        assert_eq!(self.connection.call(words).unwrap(), reply);
     }
 
     fn get(&mut self, key: &[u8]) -> Vec<u8> {
-        self.send(&[b"GET", key]);
-        let mut replies = BufReader::new(&mut self.connection);
-        let mut head = String::new();
-        replies.read_line(&mut head).unwrap();
-        let len: usize = head.trim_end().strip_prefix('$').unwrap().parse().unwrap();
-        let mut value = vec![0; len + 2];
-        replies.read_exact(&mut value).unwrap();
-        value.truncate(len);
-        value
+        match self.connection.call(&[b"GET", key]).unwrap() {
+            Reply::Bulk(value) => value,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// A number of `INFO`.
     fn info(&mut self, name: &str) -> u64 {
-        let text = self.served.info(&mut self.connection);
+        let reply = self.connection.call(&[b"INFO"]).unwrap();
+        let Reply::Bulk(text) = reply else { panic!("{reply:?}") };
+        let text = String::from_utf8(text).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
     }
@@ -94,16 +76,16 @@ impl Client<'_> {
 fn check(home: &Home, args: &[&str], values_at_once: f64, kept: u64) {
     let args = [&["serve", "--port", "0", "--threads", "1"], args].concat();
     let served = Served::spawn(home.command(&args).stderr(Stdio::piped()).spawn().unwrap());
-    let mut client = Client { served: &served, connection: served.connect() };
+    let mut client = Client { served: &served, connection: served.client() };
     let value: Vec<u8> = (0..VALUE).map(|at| (at * 31 + at / 251) as u8).collect();
     for number in 0..8 {
         let key: &[u8] = [&b"one"[..], b"two"][number % 2];
-        client.expect(&[b"SET", key, &value], "+OK\r\n");
+        client.expect(&[b"SET", key, &value], Reply::Status("OK".to_owned()));
     }
     assert!(client.get(b"two") == value, "{args:?}");
     client.wait_until_accounted(u64::MAX);
     let pool = client.info("used_memory_pool");
-    client.expect(&[b"DEL", b"one", b"two"], ":2\r\n");
+    client.expect(&[b"DEL", b"one", b"two"], Reply::Integer(2));
     let (used, resident) = client.wait_until_accounted(kept + UNACCOUNTED_MAX / 2);
     let peak = bytes_of(served.process.id(), "VmHWM");
     println!("{args:?}: peak {peak}, pool {pool}, used {used}, resident {resident}");

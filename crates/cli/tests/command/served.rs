@@ -3,10 +3,15 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Stdio};
+use std::time::Duration;
 
+use halite_resp_client::{Client, Limits, Reply, read_reply};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run::Home;
+
+/// How long a test waits for a reply before it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that is ready, on a port of its own.
 pub(crate) struct Served {
@@ -46,13 +51,15 @@ impl Served {
     /// Returns the reply to `INFO`.
     pub(crate) fn info(&self, connection: &mut TcpStream) -> String {
         connection.write_all(b"INFO\r\n").unwrap();
-        let mut replies = BufReader::new(connection);
-        let mut head = String::new();
-        replies.read_line(&mut head).unwrap();
-        let len: usize = head.trim_end().strip_prefix('$').unwrap().parse().unwrap();
-        let mut text = vec![0; len + 2];
-        replies.read_exact(&mut text).unwrap();
-        String::from_utf8(text).unwrap()
+        match read_reply(&mut BufReader::new(connection), &Limits::default()).unwrap() {
+            Reply::Bulk(text) => String::from_utf8(text).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A client that reads whole replies.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address, PATIENCE, Limits::default()).unwrap()
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

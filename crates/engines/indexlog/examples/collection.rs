@@ -97,7 +97,8 @@ impl Test {
         let engine = IndexLog::open(&options)?;
         let space = engine.key_space("bench")?;
         let value = vec![b'v'; value_len];
-        let keys = Keys { random: 1, zipfian: skewed.then(|| Zipfian::new(2)) };
+        let keys =
+            Keys { random: fastrand::Rng::with_seed(1), zipfian: skewed.then(|| Zipfian::new(2)) };
         Ok(Self { engine, _folder: folder, space, value, records: 0, keys })
     }
 
@@ -201,7 +202,7 @@ fn greedy(fill: f64) -> f64 {
 
 /// Which records are updated.
 struct Keys {
-    random: u64,
+    random: fastrand::Rng,
     zipfian: Option<Zipfian>,
 }
 
@@ -213,12 +214,10 @@ impl Keys {
     }
 
     fn next(&mut self, records: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let random = mix(self.random);
         match &self.zipfian {
             // The likely ones are all over the records.
-            Some(zipfian) => mix(zipfian.item(random)) % records,
-            None => ((u128::from(random) * u128::from(records)) >> 64) as u64,
+            Some(zipfian) => mix(zipfian.item(self.random.f64())) % records,
+            None => self.random.u64(..records),
         }
     }
 }
@@ -239,8 +238,8 @@ impl Zipfian {
         Self { items, zeta, eta }
     }
 
-    fn item(&self, random: u64) -> u64 {
-        let fraction = (random >> 11) as f64 / (1_u64 << 53) as f64;
+    /// The item of a random number in [0, 1).
+    fn item(&self, fraction: f64) -> u64 {
         let scaled = fraction * self.zeta;
         if scaled < 1.0 {
             0

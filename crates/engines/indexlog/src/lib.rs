@@ -28,7 +28,7 @@
 //!
 //! **Opening** (`recovery`) reads the map, cuts off the remains of an interrupted write at the log's end,
 //! and builds the index: from a snapshot of it (`index_snapshot`) and the records that were written after that, or
-//! else from every record; all partitions at once (`parallel`). If another partitioning is asked for, live records
+//! else from every record; all partitions at once. If another partitioning is asked for, live records
 //! are copied into new partitions (`repartition`).
 //!
 //! **A change log** (`change_log`), where the store was made with one, takes the fence: records are then written
@@ -73,7 +73,6 @@ mod layout;
 mod log;
 mod on_demand;
 mod options;
-mod parallel;
 mod partition;
 mod read;
 mod record;

@@ -26,9 +26,11 @@ pub(crate) mod values;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 
 use halite_alloc::Segments;
 use halite_contract::{Error, Recovery, Result};
+use halite_index::parallel::try_map;
 use halite_sim::planted;
 
 use crate::change_log::found_log::FoundLog;
@@ -37,7 +39,6 @@ use crate::collection::collector::Collector;
 use crate::index::Form;
 use crate::index_snapshot::{self, Own, Snapshots};
 use crate::layout::{Layout, in_partition};
-use crate::parallel::each;
 use crate::read::view::View;
 use crate::recovery::index::read_all;
 use crate::recovery::log_end::{Cut, cut_undecided};
@@ -47,6 +48,9 @@ use crate::recovery::sealed::{Sealed, sealed_batch};
 use crate::storage::Storage;
 use crate::write::Writer;
 use crate::{change_device, data_device};
+
+/// The name of the threads that find the ends of logs.
+const THREADS_NAME: &str = "halite-recovery";
 
 /// The partitions of a store, whose logs' ends are found and durable.
 pub(crate) struct Ended {
@@ -65,8 +69,10 @@ pub(crate) fn find_ends(
     form: Form,
     on_threads: bool,
 ) -> Result<Ended> {
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    let threads = if on_threads { cores() } else { 1 };
     let numbers: Vec<_> = (0..layout.partitions).collect();
-    let found = each(numbers, on_threads, |_, number| {
+    let found = try_map(THREADS_NAME, threads, numbers, |number| {
         let found = Recovering::find(segments, layout, number, form);
         found.map_err(|error| in_partition(layout.is_named(number), error))
     })?;
@@ -93,15 +99,15 @@ pub(crate) fn find_ends(
     report.records_cut = cuts.iter().map(|cut| cut.records_cut).sum();
 
     let cut: Vec<_> = recovering.iter_mut().zip(cuts).collect();
-    let kept = each(cut, on_threads, |_, (partition, cut): (&mut Recovering, Cut)| {
+    let kept = try_map(THREADS_NAME, threads, cut, |(partition, cut): (&mut Recovering, Cut)| {
         cut.drop_and_flush(&mut partition.storage.space)
     })?;
-    let kept: Vec<_> = recovering.into_iter().zip(kept).collect();
-    let unbuilt = each(kept, on_threads, |number, (partition, mut kept)| {
+    let kept: Vec<_> = recovering.into_iter().zip(kept).enumerate().collect();
+    let unbuilt = try_map(THREADS_NAME, threads, kept, |(number, (partition, mut kept))| {
         let Recovering { mut storage, mut view, .. } = partition;
         let log = kept.log.take();
         kept.seal(&mut storage.space, &mut view)?;
-        Ok(Unbuilt { number, storage, view, log })
+        Ok::<_, Error>(Unbuilt { number, storage, view, log })
     })?;
     Ok(Ended { unbuilt, report })
 }

@@ -8,7 +8,7 @@
 //!
 //! # Costs
 //!
-//! Of a batch in one zone: its lines, one fence. With [`crate::CommitPoints::Ordered`], two lines and two fences more. With
+//! Of a batch in one zone: its lines, one fence. With [`crate::experiments::CommitPoints::Ordered`], two lines and two fences more. With
 //! [`Durability::Deferred`] nothing but the stores; [`Store::sync`] writes the lines back and fences them, for all
 //! batches since the last one at once.
 
@@ -21,7 +21,7 @@ use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE};
 use halite_sim::planted;
 
-use crate::crowd::Crowd;
+use crate::concurrency_restriction::ConcurrencyRestriction;
 use crate::encoded::Encoded;
 use crate::failure::{from_levels, is_full, lacks_room};
 use crate::fragment::{HEADER, Header};
@@ -139,7 +139,7 @@ impl Store {
         prepare: Option<Prepare<'_>>,
     ) -> Result<u64> {
         self.check_healthy()?;
-        let _active = self.crowd.as_ref().map(Crowd::join);
+        let _active = self.restriction.as_ref().map(ConcurrencyRestriction::join);
         let turn = self.ring.enter(|_, entry| self.do_commit(entry));
         if let Some(prepare) = prepare {
             turn.wait_alone();

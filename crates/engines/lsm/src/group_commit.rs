@@ -19,8 +19,8 @@ use halite_contract::{Health, Result};
 use halite_pmem::{Flushed, Words};
 use halite_sim::locks::{Mutex, MutexGuard};
 
+use crate::experiments::CommitPoints;
 use crate::layout::COMMIT_ID;
-use crate::options::CommitPoints;
 use crate::unsynced::{End, Entry, Unsynced};
 use crate::values::Values;
 use crate::zones::LINES;

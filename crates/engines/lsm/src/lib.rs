@@ -13,12 +13,14 @@
 mod address;
 mod batching;
 mod commit;
+mod concurrency_restriction;
 mod cost;
-mod crowd;
 mod discard;
 mod emptying;
 mod encoded;
 mod engine;
+#[doc(hidden)]
+pub mod experiments;
 mod failure;
 mod flush;
 mod flushed;
@@ -77,7 +79,7 @@ mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;
-pub use options::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
+pub use options::{Compression, Durable, LsmOptions};
 pub use registration::REGISTRATION;
 
 /// Trees, which are partitions, that a store may have.

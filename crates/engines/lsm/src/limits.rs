@@ -1,7 +1,7 @@
 //! Bytes and batches up to which a store takes something, or leaves it alone.
 
 use crate::address::{ZONE, ZONES_MAX};
-use crate::options::CommitPoints;
+use crate::experiments::CommitPoints;
 
 /// Batches that may be on their way at once.
 pub(crate) const RING_CAPACITY: usize = 256;

@@ -21,7 +21,7 @@ use halite_sim::locks::Mutex;
 
 use crate::Lsm;
 use crate::batching::Batching;
-use crate::crowd::Crowd;
+use crate::concurrency_restriction::ConcurrencyRestriction;
 use crate::failure::{from_levels, in_folder};
 use crate::global_index::GlobalIndex;
 use crate::group_commit::{GroupCommit, Points};
@@ -101,9 +101,10 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let mut store = Store {
         memory,
         trees,
-        ring: Ring::new(RING_CAPACITY, own.wait),
-        crowd: is_memory.then(|| Crowd::new(own.wait)),
-        batching: Batching::new(own.batches_max, own.batch_linger).filter(|_| on_threads),
+        ring: Ring::new(RING_CAPACITY, own.experiments.wait),
+        restriction: is_memory.then(|| ConcurrencyRestriction::new(own.experiments.wait)),
+        batching: Batching::new(own.batches_max, own.experiments.batch_linger)
+            .filter(|_| on_threads),
         commits: GroupCommit::new(points, visible, Arc::clone(&health)),
         snapshots,
         limits,

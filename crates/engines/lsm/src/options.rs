@@ -1,39 +1,10 @@
 //! Options that only this engine has.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use halite_contract::{EngineOptions, OwnOptions};
 
-/// How commit points (`gidx` and `commit_id`) become durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CommitPoints {
-    /// With a later fence. Recovery finds the whole batches behind them by their checksums.
-    #[default]
-    Trailing,
-    /// In every commit: data, then `gidx`, then `commit_id`, three fences (Yan, algorithm 3).
-    Ordered,
-}
-
-/// How threads wait for one another in a commit. Such a wait takes less than a microsecond, unless the
-/// thread that is waited for does not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WaitStrategy {
-    /// Spinning: the shortest wait, as long as there are processors for all threads. Others are let run only
-    /// after about 0.1 ms.
-    Spin,
-    /// Spinning for a while, then letting others run.
-    Yield,
-    /// Spinning for a while, letting others run a few times, then sleeping until woken. A long wait uses no
-    /// processor time.
-    #[default]
-    Park,
-}
-
-impl WaitStrategy {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Spin, Self::Yield, Self::Park];
-}
+use crate::experiments::Experiments;
 
 /// Where a new store keeps the records committed last. A store keeps the choice that it was created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,13 +64,9 @@ pub struct LsmOptions {
     pub level_zero_runs: Option<usize>,
     /// Batches of several threads that may be committed as one, with one fence. 1: each by itself.
     pub batches_max: usize,
-    /// How long a committing thread waits for the batches of others. A longer wait puts more batches into a
-    /// fence, and delays them.
-    pub batch_linger: Duration,
-    /// How commit points become durable.
-    pub commit_points: CommitPoints,
-    /// How threads wait for one another in a commit.
-    pub wait: WaitStrategy,
+    /// Choices that tests and measurements compare, and that no user has a reason to make.
+    #[doc(hidden)]
+    pub experiments: Experiments,
 }
 
 impl LsmOptions {
@@ -130,9 +97,7 @@ impl Default for LsmOptions {
             tables_open_max: None,
             level_zero_runs: None,
             batches_max: 1,
-            batch_linger: Duration::ZERO,
-            commit_points: CommitPoints::default(),
-            wait: WaitStrategy::default(),
+            experiments: Experiments::default(),
         }
     }
 }

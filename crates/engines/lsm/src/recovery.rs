@@ -13,12 +13,10 @@
 //! before a crash are never taken for a part of a batch that gets its sequences and its place.
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use halite_contract::{Error, Recovery, Result};
+use halite_index::parallel::try_map;
 use halite_index::{BulkLoad, Loader};
 use halite_pmem::{Flushed, Fresh, LINE, Pool};
 use halite_sim::locks::Mutex;
@@ -38,6 +36,9 @@ use crate::zones::{LINES, Zones};
 const RECORDS_PER_SAMPLE: u64 = 2048;
 
 const SAMPLES_MIN: u64 = 8;
+
+/// The name of the threads that read zones.
+const THREADS_NAME: &str = "lsm-recovery";
 
 /// The content of a store's memory, by tree.
 pub(crate) struct Recovered {
@@ -192,7 +193,7 @@ pub(crate) fn recover(
         );
     }
     let loads = loads(trees, &targets, &tasks, threads)?;
-    let read = in_parallel(threads, &tasks, |&(target, zone)| {
+    let read = try_map(THREADS_NAME, threads, tasks, |(target, zone)| {
         read_zone(&targets[target], target, zone, commit_id, &loads)
     })?;
     if is_chained {
@@ -207,45 +208,14 @@ pub(crate) fn recover(
     Ok(Recovered { trees: recovered, last, report })
 }
 
-/// Runs a task for each item, on so many threads; the first error ends it.
-fn in_parallel<T: Sync, R: Send>(
-    threads: usize,
-    items: &[T],
-    task: impl Fn(&T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    if threads <= 1 {
-        return items.iter().map(task).collect();
-    }
-    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let one = || {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = task(item);
-            let failed = result.is_err();
-            results.lock().push(result);
-            if failed {
-                next.store(items.len(), Ordering::Relaxed);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(items.len()) {
-            // Without the thread, this one does more.
-            let _ = thread::Builder::new().name("lsm-recovery".into()).spawn_scoped(scope, one);
-        }
-        one();
-    });
-    let mut results = results;
-    mem::take(results.get_mut()).into_iter().collect()
-}
-
 /// Targets' numbers, each with that of one of its zones.
 type Tasks = [(usize, u32)];
 
 /// The empty contents of the indexes: two of each tree.
 fn loads(trees: usize, targets: &[Target], tasks: &Tasks, threads: usize) -> Result<Vec<Load>> {
-    let samples = in_parallel(threads, tasks, |&(target, zone)| {
+    let samples = try_map(THREADS_NAME, threads, tasks.to_vec(), |(target, zone)| {
         let target = &targets[target];
-        Ok((target.index(), sample(target.zones(), zone)?))
+        Ok::<_, Error>((target.index(), sample(target.zones(), zone)?))
     })?;
     let mut of_indexes: Vec<_> = (0..2 * trees).map(|_| (Vec::new(), 0)).collect();
     for (index, sample) in samples {

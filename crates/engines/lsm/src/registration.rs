@@ -5,7 +5,8 @@ use std::sync::Arc;
 use halite_contract::lab::{Kind, Variant};
 use halite_contract::{Beside, EngineOptions, Partitioning, Registration};
 
-use crate::options::{CommitPoints, Durable, LsmOptions};
+use crate::experiments::{CommitPoints, Experiments};
+use crate::options::{Durable, LsmOptions};
 use crate::{Lsm, discard, repair};
 
 /// The LSM engine.
@@ -60,7 +61,7 @@ impl LsmOptions {
     fn for_lab_with_memtables(durable: Durable, commit_points: CommitPoints, bytes: u64) -> Self {
         Self {
             durable,
-            commit_points,
+            experiments: Experiments { commit_points, ..Experiments::default() },
             memtable_bytes: Some(bytes),
             // One memtable that is merged is enough for the levels.
             global_index_bytes: Some(bytes),

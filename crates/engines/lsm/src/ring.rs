@@ -24,7 +24,7 @@
 
 use std::cell::Cell;
 
-use crate::options::WaitStrategy;
+use crate::experiments::WaitStrategy;
 use halite_sim::locks::Mutex;
 
 use crate::sync::{AtomicU64, Ordering, unless_weakened};

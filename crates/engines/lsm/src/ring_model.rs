@@ -2,7 +2,7 @@
 //! ever (loom fails a model in which all threads wait), writes before a handle was finished are visible when it is
 //! committed, and the writes of a commit when the handle is known to be committed.
 
-use crate::options::WaitStrategy;
+use crate::experiments::WaitStrategy;
 use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread::spawn;

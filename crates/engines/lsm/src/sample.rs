@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fastrand::Rng;
 use halite_contract::{Bytes, Direction, KeyRange, KeySpaceId, Result};
 
 use crate::scan::{ReadAt, TreeScan, bounds};
@@ -20,10 +21,10 @@ pub(crate) fn sample(
     space: KeySpaceId,
     random: u64,
 ) -> Result<Option<Bytes>> {
-    let mut random = Random(random);
+    let mut random = Rng::with_seed(random);
     let mut trees: Vec<usize> = (0..trees).collect();
     while !trees.is_empty() {
-        let tree = trees.swap_remove(random.below(trees.len()));
+        let tree = trees.swap_remove(random.usize(..trees.len()));
         let key = Keys { at, tree, space }.sample(&mut random)?;
         if key.is_some() {
             return Ok(key);
@@ -40,7 +41,7 @@ struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    fn sample(&self, random: &mut Random) -> Result<Option<Bytes>> {
+    fn sample(&self, random: &mut Rng) -> Result<Option<Bytes>> {
         let all = KeyRange::all();
         let Some(mut first) = self.seek(&all, Direction::Forward)? else { return Ok(None) };
         let Some(mut last) = self.seek(&all, Direction::Reverse)? else { return Ok(None) };
@@ -67,13 +68,13 @@ impl Keys<'_> {
         first: &Bytes,
         last: &Bytes,
         depth: usize,
-        random: &mut Random,
+        random: &mut Rng,
     ) -> Result<Option<Bytes>> {
         let low = first.get(depth).copied();
         // The bytes that may be there.
         let mut bytes: Vec<u8> = (low.unwrap_or(0)..=last[depth]).collect();
         loop {
-            let place = random.below(bytes.len() + usize::from(low.is_none()));
+            let place = random.usize(..bytes.len() + usize::from(low.is_none()));
             let Some(&byte) = bytes.get(place) else { return Ok(None) };
             if Some(byte) == low {
                 return Ok(Some(first.clone()));
@@ -100,19 +101,5 @@ impl Keys<'_> {
         let mut scan = TreeScan::new(self.at, self.tree, &start, &end, direction)?;
         let pair = scan.next_pair(false).transpose()?;
         Ok(pair.map(|(key, _)| key))
-    }
-}
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let mixed = mixed ^ (mixed >> 31);
-        // The upper half of a product of 128 bits: no remainder, and all bits count.
-        ((u128::from(mixed) * end as u128) >> 64) as usize
     }
 }

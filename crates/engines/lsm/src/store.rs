@@ -9,7 +9,7 @@ use halite_sim::locks::Mutex;
 use halite_sim::planted;
 
 use crate::batching::Batching;
-use crate::crowd::Crowd;
+use crate::concurrency_restriction::ConcurrencyRestriction;
 use crate::group_commit::GroupCommit;
 use crate::levels::Levels;
 use crate::limits::Limits;
@@ -34,7 +34,7 @@ pub(crate) struct Store {
     pub(crate) trees: Vec<Tree>,
     pub(crate) ring: Ring<Entry>,
     /// The threads that may be in the ring, where a commit waits for nothing slower than memory.
-    pub(crate) crowd: Option<Crowd>,
+    pub(crate) restriction: Option<ConcurrencyRestriction>,
     pub(crate) batching: Option<Batching>,
     pub(crate) commits: GroupCommit,
     pub(crate) snapshots: Arc<Snapshots>,

@@ -1,6 +1,6 @@
 //! How a thread waits for others of the ring.
 
-use crate::options::WaitStrategy;
+use crate::experiments::WaitStrategy;
 use halite_sim::locks;
 
 use crate::sync::{AtomicBool, AtomicU32, Lot, Ordering, fence, spin_loop, yield_now};

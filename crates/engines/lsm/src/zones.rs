@@ -13,6 +13,9 @@
 //! 24  before  u64  id of the tree's memtable before, if there was one: it is there until it is in the levels
 //! ```
 //!
+//! A zone is a segment without an end that is stored: fragments prove themselves by their checksums. Zones with a
+//! durable end are `halite_alloc::CommittedZone`, and this engine has none.
+//!
 //! Lines are counted from the memtable's first zone on. Its number among the objects is the memtable's slot.
 
 use std::ops::Range;

@@ -62,7 +62,7 @@ pub use halite_contract::{
     RepairReport, Result, Stats, VALUE_LEN_MAX, VerifyReport,
 };
 pub use halite_indexlog::{IndexKind, PARTITIONS_MAX};
-pub use halite_lsm::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
+pub use halite_lsm::{Compression, Durable, LsmOptions};
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 pub use snapshot::{Snapshot, SnapshotSpace};

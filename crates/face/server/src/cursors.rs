@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// The cursors of a partition.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ const POSITION_LEN: usize = 160;
 impl Cursors {
     /// No cursor, of one of so many partitions. The first one will be random, so that those of an earlier run
     /// are not known.
-    pub(crate) fn new(random: &mut Random, partitions: usize) -> Self {
+    pub(crate) fn new(random: &mut Rng, partitions: usize) -> Self {
         Self {
             // Clients may keep cursors as signed or as floating-point numbers: 47 bits suit all, and
             // the number of the partition takes up to six of them.
-            next: (random.next() >> 23) + 1,
+            next: (random.u64(..) >> 23) + 1,
             positions: HashMap::new(),
             order: BTreeMap::new(),
             uses: 0,
@@ -108,6 +108,7 @@ impl Cursors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::generator;
 
     const PARTITIONS: usize = 64;
     /// More than there is room for.
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_scan_takes_its_own_cursors_place_and_not_that_of_one_that_rests() {
-        let mut cursors = Cursors::new(&mut Random::new(), PARTITIONS);
+        let mut cursors = Cursors::new(&mut generator(), PARTITIONS);
         let resting = cursors.issue(0, b"resting", None);
         let first = cursors.issue(0, b"x", None);
         let mut cursor = first;
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_goes_on_outlives_those_that_are_left() {
-        let mut cursors = Cursors::new(&mut Random::new(), PARTITIONS);
+        let mut cursors = Cursors::new(&mut generator(), PARTITIONS);
         let left = cursors.issue(0, b"left", None);
         let mut cursor = cursors.issue(0, b"x", None);
         for step in 0..STEPS {
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_cursor_belongs_to_its_database_and_run() {
-        let mut cursors = Cursors::new(&mut Random::new(), 1);
+        let mut cursors = Cursors::new(&mut generator(), 1);
         let cursor = cursors.issue(3, b"key", None);
         assert_eq!(cursors.use_again(0, cursor), None);
         assert_eq!(cursors.use_again(3, cursor + 1), None);
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn long_keys_take_the_place_of_many_short_ones() {
-        let mut cursors = Cursors::new(&mut Random::new(), 1);
+        let mut cursors = Cursors::new(&mut generator(), 1);
         let long = vec![b'k'; 64 << 10];
         for _ in 0..3000 {
             let cursor = cursors.issue(0, &long, None);

@@ -4,7 +4,7 @@ use crate::ahead::{AHEAD, Ahead};
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::connection::Connection;
-use crate::dispatch::{Dispatched, dispatch, find};
+use crate::dispatch::Dispatched;
 use crate::reply::Reply;
 use crate::resp::ProtocolError;
 use crate::service::Service;
@@ -61,21 +61,15 @@ pub(crate) fn execute(
         let (len, args) = (request.request_len(), request.args(input));
         let (was_stranger, waiting) = (is_stranger(service, client), connection.backlog());
         client.buffers.request_len = len;
-        dispatched = match &mut peers {
-            None if args.is_empty() => Dispatched::Done,
-            None => dispatch(service, client, find(args), args, connection.output.buffer()),
-            Some(peers) => {
-                let lane = Lane {
-                    place,
-                    request_len: len,
-                    owns_input: connection.input.is_mostly_front(len) && !request.is_inline(),
-                    out: connection.output.buffer(),
-                    answers: &mut connection.answers,
-                    operation: &mut connection.operation,
-                };
-                route(service, peers, client, args, lane)
-            }
+        let lane = Lane {
+            place,
+            request_len: len,
+            owns_input: connection.input.is_mostly_front(len) && !request.is_inline(),
+            out: connection.output.buffer(),
+            answers: &mut connection.answers,
+            operation: &mut connection.operation,
         };
+        dispatched = route(service, peers.as_deref_mut(), client, args, lane);
         if dispatched != Dispatched::Done {
             connection.has_requests = true;
             break;

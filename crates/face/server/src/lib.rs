@@ -4,17 +4,18 @@
 //! database belongs to one thread, so a command is atomic and a transaction needs no lock.
 //!
 //! A request takes this path. `event_loop` sees that a socket is ready and reads from it into the `buffer` of its
-//! `connection`; `execution` has [`resp`] find the request in it, in place; `dispatch` looks its command up in
-//! `commands::table` and checks its permissions; the command's handler, in a file of its family under `commands`, works
-//! on the `store`, which keeps each database in a key space of the Halite database below; `reply` writes the answer.
-//! When all requests that have arrived are executed, the event loop makes their writes durable, together, and only then
+//! `connection`; `execution` has [`resp`] find the request in it, in place; `admission` looks its command up in
+//! `commands::table` and admits or refuses it, once; `shard::route` decides where it is executed, and `dispatch` performs
+//! it there: the command's handler, in a file of its family under `commands`, works on the `store`, which keeps each
+//! database in a key space of the Halite database below; `reply` writes the answer. When all requests that have arrived are executed, the event loop makes their writes durable, together, and only then
 //! sends the answers.
 //!
-//! With several threads, `shard` decides where a request is executed: here, or, in a packet through the rings between
-//! the threads, by the thread that has its keys. A command on keys of several threads borrows their parts of the store
+//! With one thread every place is here. With several, a request may travel, in a packet through the rings between the
+//! threads, to the thread that has its keys. A command on keys of several threads borrows their parts of the store
 //! meanwhile. `answers` keeps the replies of a connection in order.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod ahead;
 mod answer;
 mod answers;
@@ -49,7 +50,6 @@ mod loading;
 mod lock;
 mod long_double;
 mod metrics;
-mod natural;
 mod number;
 mod output;
 mod partition_set;

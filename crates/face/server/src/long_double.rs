@@ -1,34 +1,32 @@
 //! Extended-precision numbers: a 64-bit mantissa, as x87's `long double` has.
 //!
 //! INCRBYFLOAT adds such numbers and answers with 17 digits behind the point, trailing zeros dropped. With the 11 bits
-//! that a `double` lacks, 3.0 + 1.1 is 4.1 and not 4.10000000000000009. So the arithmetic is done here: text to
-//! mantissa, sum, and mantissa to text are each exact and rounded once, to nearest, ties to even.
+//! that a `double` lacks, 3.0 + 1.1 is 4.1 and not 4.10000000000000009. `rustc_apfloat` has the arithmetic: text to
+//! number and sum are each exact and rounded once, to nearest, ties to even. Numbers are written here, since that
+//! crate rounds ties of decimal digits up, and C's `printf`, whose digits Redis answers with, to even.
 
 use std::cmp::Ordering;
 
-use crate::natural::Natural;
+use rustc_apfloat::ieee::X87DoubleExtended;
+use rustc_apfloat::{Float, Round, Status, StatusAnd};
 
-/// `mantissa * 2^exponent`, negated or not; zero has mantissa 0, all others the top bit set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LongDouble {
-    negative: bool,
-    mantissa: u64,
-    exponent: i32,
-}
+/// A number that is finite, and zero or normal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LongDouble(X87DoubleExtended);
 
-/// Above, a number is infinite: `2^16384` is the first that does not fit.
-const EXPONENT_MAX: i32 = 16383 - 63;
-/// Below, a number has no normal form, and is taken for out of range.
-const EXPONENT_MIN: i32 = -16382 - 63;
 /// The longest text taken for a number, in bytes.
 const TEXT_LEN_MAX: usize = 5 * 1024;
 /// Decimal exponents beyond it are out of range with any digits, which are fewer.
 const DECIMAL_EXPONENT_MAX: i64 = 10_100;
 /// Digits behind the point in text.
 const FRACTION_DIGITS: u32 = 17;
+/// Bits of the mantissa, the highest one included.
+const MANTISSA_BITS: i32 = 64;
+/// More than there are digits in the largest number.
+const DIGITS_MAX: usize = 5_000;
 
 impl LongDouble {
-    pub(crate) const ZERO: Self = Self { negative: false, mantissa: 0, exponent: 0 };
+    pub(crate) const ZERO: Self = Self(X87DoubleExtended::ZERO);
 
     /// Reads a decimal number: sign, digits with or without a point, exponent. `None` if `text` is not a number, or out
     /// of range.
@@ -36,137 +34,70 @@ impl LongDouble {
         if text.len() >= TEXT_LEN_MAX {
             return None;
         }
-        let (negative, text) = match text {
-            [b'-', rest @ ..] => (true, rest),
-            [b'+', rest @ ..] => (false, rest),
-            rest => (false, rest),
-        };
-        let (digits, exponent) = match text.iter().position(|byte| matches!(byte, b'e' | b'E')) {
-            Some(at) => (&text[..at], parse_exponent(&text[at + 1..])?),
-            None => (text, 0),
-        };
-        let (whole, fraction) = match digits.iter().position(|&byte| byte == b'.') {
-            Some(at) => (&digits[..at], &digits[at + 1..]),
-            None => (digits, &[][..]),
-        };
-        if whole.is_empty() && fraction.is_empty() {
+        let unsigned = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+        let mut parts = unsigned.splitn(2, |byte| matches!(byte, b'e' | b'E'));
+        let mut digits = parts.next()?.splitn(2, |byte| *byte == b'.');
+        let (whole, fraction) = (digits.next()?, digits.next().unwrap_or_default());
+        let exponent = parts.next().map_or(Some(0), parse_exponent)?;
+        let mut all = whole.iter().chain(fraction);
+        if whole.len() + fraction.len() == 0 || !all.all(u8::is_ascii_digit) {
             return None;
         }
-        let mut natural = Natural::zero();
-        for digit in whole.iter().chain(fraction) {
-            if !digit.is_ascii_digit() {
-                return None;
-            }
-            natural.multiply_add(10, u32::from(digit - b'0'));
+        if whole.iter().chain(fraction).all(|digit| *digit == b'0') {
+            let zero = Self::ZERO.0;
+            return Some(Self(if text[0] == b'-' { -zero } else { zero }));
         }
-        if natural.is_zero() {
-            return Some(Self { negative, ..Self::ZERO });
-        }
-        let exponent = exponent - fraction.len() as i64;
-        if exponent.abs() > DECIMAL_EXPONENT_MAX {
+        if (exponent - fraction.len() as i64).abs() > DECIMAL_EXPONENT_MAX {
             return None;
         }
-        let power = Natural::power_of_ten(exponent.unsigned_abs() as u32);
-        if exponent >= 0 {
-            natural.multiply(&power);
-            Self::round(negative, &natural, 0, false)
-        } else {
-            // Shifted so that the quotient has 66 or 67 bits: a mantissa, and the bits that round it.
-            let mut power = power;
-            let shift = 66 + power.bits() as i32 - natural.bits() as i32;
-            let shifted = if shift >= 0 { &mut natural } else { &mut power };
-            shifted.shift_left(shift.unsigned_abs() as usize);
-            let (quotient, inexact) = natural.divide(&power);
-            Self::round(negative, &quotient, -shift, inexact)
-        }
+        let text = str::from_utf8(text).ok()?;
+        Self::finite(X87DoubleExtended::from_str_r(text, Round::NearestTiesToEven).ok()?)
     }
 
     /// The sum, or `None` if it is out of range.
     pub(crate) fn add(self, other: Self) -> Option<Self> {
-        if self.mantissa == 0 {
-            return Some(other);
+        match (self.0.is_zero(), other.0.is_zero()) {
+            (true, _) => Some(other),
+            (_, true) => Some(self),
+            _ => Self::finite(self.0 + other.0),
         }
-        if other.mantissa == 0 {
-            return Some(self);
-        }
-        let (high, low) =
-            if self.exponent >= other.exponent { (self, other) } else { (other, self) };
-        // 64 bits below the higher number's mantissa hold the lower one, or decide on which side of a tie it lies: the
-        // bits that fall off their end become the last, sticky bit.
-        let distance = (high.exponent - low.exponent) as u32;
-        let big = u128::from(high.mantissa) << 62;
-        let wide = u128::from(low.mantissa) << 62;
-        let small = wide.checked_shr(distance).unwrap_or(0);
-        let lost = distance > 62 && (distance >= 128 || (small << distance) != wide);
-        let small = small | u128::from(lost);
-        let (negative, magnitude) = if high.negative == low.negative {
-            (high.negative, big + small)
-        } else {
-            match big.cmp(&small) {
-                Ordering::Greater => (high.negative, big - small),
-                Ordering::Less => (low.negative, small - big),
-                Ordering::Equal => return Some(Self::ZERO),
-            }
-        };
-        Self::round(negative, &Natural::from(magnitude), high.exponent - 62, false)
+    }
+
+    fn finite(rounded: StatusAnd<X87DoubleExtended>) -> Option<Self> {
+        let lost = Status::OVERFLOW | Status::UNDERFLOW;
+        let is_in_range = !rounded.status.intersects(lost) && !rounded.value.is_denormal();
+        is_in_range.then_some(Self(rounded.value))
     }
 
     /// Returns the number with 17 digits behind the point at most, without trailing zeros.
     pub(crate) fn to_text(self) -> String {
-        let (whole, fraction) = if self.exponent >= 0 {
-            let mut whole = Natural::from(u128::from(self.mantissa));
-            whole.shift_left(self.exponent as usize);
-            (whole.to_decimal(), 0)
+        let exponent = if self.0.is_zero() { 0 } else { self.0.ilogb() + 1 - MANTISSA_BITS };
+        let magnitude = self.0.abs();
+        let (whole, fraction) = if exponent >= 0 {
+            // A whole number, and all of its digits.
+            (format!("{magnitude:DIGITS_MAX$.DIGITS_MAX$}"), 0)
         } else {
+            let mantissa = magnitude.to_bits() as u64;
             // 64 bits times 10^17 (57 bits) fit.
             let scale = 10u128.pow(FRACTION_DIGITS);
-            let scaled = shift_right_rounded(
-                u128::from(self.mantissa) * scale,
-                self.exponent.unsigned_abs(),
-            );
+            let scaled = shift_right_rounded(u128::from(mantissa) * scale, exponent.unsigned_abs());
             ((scaled / scale).to_string(), scaled % scale)
         };
         let text = format!("{whole}.{fraction:017}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
-        if self.negative && text != "0" { format!("-{text}") } else { text.to_owned() }
-    }
-
-    /// `natural * 2^exponent`, a little more if `inexact`, rounded to 64 bits.
-    fn round(negative: bool, natural: &Natural, exponent: i32, inexact: bool) -> Option<Self> {
-        let bits = natural.bits();
-        let dropped = bits.saturating_sub(64);
-        let mut exponent = exponent.checked_add(i32::try_from(dropped).ok()?)?;
-        let mut mantissa = natural.bits_from(dropped);
-        if bits < 64 {
-            mantissa <<= 64 - bits;
-            exponent -= (64 - bits) as i32;
-        }
-        let half = dropped > 0 && natural.bit(dropped - 1);
-        let below_half = inexact || (dropped > 1 && natural.any_bit_below(dropped - 1));
-        if half && (below_half || mantissa & 1 == 1) {
-            match mantissa.checked_add(1) {
-                Some(rounded) => mantissa = rounded,
-                None => (mantissa, exponent) = (1 << 63, exponent + 1),
-            }
-        }
-        let in_range = (EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent);
-        in_range.then_some(Self { negative, mantissa, exponent })
+        if self.0.is_negative() && text != "0" { format!("-{text}") } else { text.to_owned() }
     }
 }
 
 fn parse_exponent(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
-        [b'+', rest @ ..] => (false, rest),
-        rest => (false, rest),
-    };
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     let magnitude = digits.iter().fold(0i64, |sum, digit| {
         (sum * 10 + i64::from(digit - b'0')).min(DECIMAL_EXPONENT_MAX * 2)
     });
-    Some(if negative { -magnitude } else { magnitude })
+    Some(if text[0] == b'-' { -magnitude } else { magnitude })
 }
 
 fn shift_right_rounded(number: u128, shift: u32) -> u128 {
@@ -179,7 +110,6 @@ fn shift_right_rounded(number: u128, shift: u32) -> u128 {
         Ordering::Greater => kept + 1,
     }
 }
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -2,19 +2,9 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A generator (xorshift64*), seeded by the operating system.
-#[derive(Debug)]
-pub(crate) struct Random(u64);
+use fastrand::Rng;
 
-impl Random {
-    pub(crate) fn new() -> Self {
-        Self(RandomState::new().build_hasher().finish() | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
+/// A generator that is seeded by the operating system: `fastrand`'s own seed is the time, which clients know.
+pub(crate) fn generator() -> Rng {
+    Rng::with_seed(RandomState::new().build_hasher().finish())
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use crate::client::Client;
 use crate::clients::Clients;
 use crate::clock::unix_time;
@@ -15,7 +17,7 @@ use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::pause::Pause;
-use crate::random::Random;
+use crate::random::generator;
 use crate::report::{Details, Line, Report};
 use crate::resp::Args;
 use crate::settings::Settings;
@@ -40,7 +42,7 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     /// The reports of other threads, for the command that requested them.
     pub(crate) reports: Vec<Report>,
-    pub(crate) random: Random,
+    pub(crate) random: Rng,
     pub(crate) counters: Counters,
     /// The time that all of a command sees, or of a transaction: when it began.
     pub(crate) now: Instant,
@@ -84,8 +86,8 @@ pub(crate) struct Service {
 
 /// A name for a run of the server: 40 hexadecimal digits.
 pub(crate) fn new_run_id() -> String {
-    let mut random = Random::new();
-    let mut id = (0..3).map(|_| format!("{:016x}", random.next())).collect::<String>();
+    let mut random = generator();
+    let mut id = (0..3).map(|_| format!("{:016x}", random.u64(..))).collect::<String>();
     id.truncate(40);
     id
 }
@@ -104,7 +106,7 @@ impl Service {
             shared,
             version,
             reports: Vec::new(),
-            random: Random::new(),
+            random: generator(),
             counters: Counters::default(),
             now: Instant::now(),
             now_until: Instant::now(),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::admission::admitted::Admitted;
 use crate::commands::Command;
 use crate::resp::Args;
 
@@ -17,17 +18,17 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// Adds a command, unless the transaction is aborted.
-    pub(crate) fn push(&mut self, command: &'static Command, args: Args<'_>) {
+    pub(crate) fn push(&mut self, admitted: Admitted<'_>) {
         if self.aborted {
             return;
         }
         let first = self.ranges.len();
-        for arg in args {
+        for arg in admitted.args() {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(arg);
             self.ranges.push(start..self.bytes.len());
         }
-        self.commands.push((command, first..self.ranges.len()));
+        self.commands.push((admitted.command(), first..self.ranges.len()));
     }
 
     /// Gives the transaction up.
@@ -41,10 +42,10 @@ impl Queue {
     }
 
     /// The commands.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Command, Args<'_>)> {
-        let commands = self.commands.iter();
-        commands
-            .map(|(command, range)| (*command, Args::new(&self.bytes, &self.ranges[range.clone()])))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Admitted<'_>> {
+        self.commands.iter().map(|(command, range)| {
+            Admitted::kept(command, Args::new(&self.bytes, &self.ranges[range.clone()]))
+        })
     }
 
     /// The number of commands.

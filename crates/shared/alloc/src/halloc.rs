@@ -1,7 +1,7 @@
 //! Allocation of any size in a pool: Halloc (Yan §3.4).
 //!
 //! A request of up to [`LEN_MAX`] bytes walks to the [`ObjectPool`] of its size class. A larger one, or one
-//! for data that is appended and released together, walks to the [`ZonePool`]. Each class has a device of
+//! for data that is appended and released together, walks to the [`CommittedZonePool`]. Each class has a device of
 //! its own, so that pools share no segment.
 //!
 //! There are four classes to a doubling. Powers of two alone would waste up to half of an object, a quarter
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use halite_pmem::Fresh;
 
-use crate::{Object, ObjectPool, Result, ScratchPool, Segments, ZonePool};
+use crate::{CommittedZonePool, Object, ObjectPool, Result, ScratchPool, Segments};
 
 /// Bytes of the objects of each class.
 const LENS: [u64; CLASSES] = [
@@ -37,7 +37,7 @@ pub struct Address(pub u64);
 /// Allocations of any size, to be shared by threads.
 pub struct Halloc {
     pools: Vec<ObjectPool>,
-    zones: ZonePool,
+    zones: CommittedZonePool,
     scratch: ScratchPool,
 }
 
@@ -54,7 +54,7 @@ impl Halloc {
         let pools =
             (first..).zip(LENS).map(|(id, len)| ObjectPool::open(&segments.device(id), len));
         let pools = pools.collect::<Result<_>>()?;
-        let zones = ZonePool::new(&segments.device(first + CLASSES as u16));
+        let zones = CommittedZonePool::new(&segments.device(first + CLASSES as u16));
         let scratch = ScratchPool::new(&segments.device(first + CLASSES as u16 + 1))?;
         Ok(Self { pools, zones, scratch })
     }
@@ -112,7 +112,7 @@ impl Halloc {
 
     /// The zones.
     #[must_use]
-    pub fn zones(&self) -> &ZonePool {
+    pub fn zones(&self) -> &CommittedZonePool {
         &self.zones
     }
 

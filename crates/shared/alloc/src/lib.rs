@@ -20,12 +20,13 @@
 //! [`Grant::commit`] (one word, one flush, one fence: Get and Commit of Yan §3.4). On open, the owner finds
 //! segments that were committed but never reached it with [`Device::retain`]. [`Halloc`] allocates within
 //! segments, as Yan's Halloc does: objects of one size in an [`ObjectPool`], by the same Get and Commit;
-//! data that is appended and released together in a [`Zone`]; and volatile memory in a [`ScratchPool`].
+//! data that is appended and released together in a [`CommittedZone`]; and volatile memory in a [`ScratchPool`].
 //! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy. One
 //! root tells whether the platform failed while the pool was in use (`shutdown`).
 #![forbid(unsafe_code)]
 
 mod check;
+mod committed_zone;
 mod device;
 mod error;
 mod halloc;
@@ -36,8 +37,8 @@ mod segments;
 mod shutdown;
 mod superblock;
 mod table;
-mod zone;
 
+pub use committed_zone::{COMMITTED_ZONE_LEN, CommittedZone, CommittedZonePool};
 pub use device::{Device, Grant};
 pub use error::{Error, Result};
 pub use halloc::{
@@ -52,7 +53,6 @@ pub use superblock::{
     ROOTS_MAX,
 };
 pub use table::{DEVICES_MAX, GROUP};
-pub use zone::{ZONE_LEN, Zone, ZonePool};
 
 /// The unit of physical allocation, in bytes.
 pub const SEGMENT: u64 = 2 << 20;

@@ -41,16 +41,16 @@
 //! 0.06 where the prefix implies 4 of their bits.
 mod cursor;
 mod segment;
-mod siphash;
 
 use std::sync::Arc;
 
 pub use cursor::HashCursor;
 
+use siphasher::sip::SipHasher13;
+
 use crate::FullKeys;
 use crate::prefetch;
 use segment::{Place, Segment};
-use siphash::siphash;
 
 /// Entries a segment, on average, when the index grows by one.
 const SEGMENT_LEN: u64 = 256;
@@ -70,7 +70,9 @@ type Chunk = Arc<Vec<Segment>>;
 /// reads the full keys through the entries to compare them. Cloned in constant time.
 #[derive(Clone)]
 pub struct HashIndex {
-    seed: [u64; 2],
+    /// SipHash-1-3 (Aumasson and Bernstein) under a key, so that a user who chooses keys and does not know it
+    /// cannot choose collisions.
+    hasher: SipHasher13,
     len: u64,
     /// Linear hashing: there are `2^depth + split` segments, those before `split` are split already.
     depth: u8,
@@ -83,7 +85,8 @@ impl HashIndex {
     #[must_use]
     pub fn new(seed: [u64; 2]) -> Self {
         let chunks = Arc::new(vec![Arc::new(vec![Segment::new(0, 0, 0, &[])])]);
-        Self { seed, len: 0, depth: 0, split: 0, chunks }
+        let hasher = SipHasher13::new_with_keys(seed[0], seed[1]);
+        Self { hasher, len: 0, depth: 0, split: 0, chunks }
     }
 
     /// The number of keys.
@@ -125,14 +128,14 @@ impl HashIndex {
     /// Brings the parts of the index that an operation with `key` will touch into the cache, for a caller
     /// that has other work to do first.
     pub fn prepare(&self, key: &[u8]) {
-        let hash = siphash(self.seed, key);
+        let hash = self.hasher.hash(key);
         self.segment(self.number_of(hash)).prefetch(hash);
     }
 
     /// Asks for the full keys that an operation with `key` will read, once the index's part has been
     /// [prepared](Self::prepare).
     pub fn prepare_compare<F: FullKeys>(&self, key: &[u8], keys: &F) {
-        let hash = siphash(self.seed, key);
+        let hash = self.hasher.hash(key);
         let candidates = self.segment(self.number_of(hash)).candidates(hash);
         candidates.for_each(|(_, entry)| keys.prefetch(entry));
     }
@@ -144,7 +147,7 @@ impl HashIndex {
         for keys in keys.chunks(prefetch::GROUP) {
             let mut sought = [None; prefetch::GROUP];
             for (place, key) in sought.iter_mut().zip(keys) {
-                let hash = siphash(self.seed, key);
+                let hash = self.hasher.hash(key);
                 let segment = self.segment(self.number_of(hash));
                 segment.prefetch(hash);
                 *place = Some((segment, hash));
@@ -160,7 +163,7 @@ impl HashIndex {
     /// # Errors
     /// A full key cannot be read.
     pub fn get<F: FullKeys>(&self, key: &[u8], keys: &F) -> Result<Option<u64>, F::Error> {
-        let hash = siphash(self.seed, key);
+        let hash = self.hasher.hash(key);
         let found = find(self.segment(self.number_of(hash)), hash, key, keys)?;
         Ok(found.map(|(_, entry)| entry))
     }
@@ -175,7 +178,7 @@ impl HashIndex {
         key: &[u8],
         keys: &F,
     ) -> Result<Option<u64>, F::Error> {
-        let hash = siphash(self.seed, key);
+        let hash = self.hasher.hash(key);
         let segment = self.segment(self.number_of(hash));
         let mut candidates = segment.candidates(hash);
         match (candidates.next(), candidates.next()) {
@@ -207,7 +210,7 @@ impl HashIndex {
         entry: impl FnOnce(Option<u64>) -> u64,
         keys: &F,
     ) -> Result<Option<u64>, F::Error> {
-        let hash = siphash(self.seed, key);
+        let hash = self.hasher.hash(key);
         let number = self.number_of(hash);
         if let Some((place, old)) = find(self.segment(number), hash, key, keys)? {
             self.segment_mut(number).set(place, entry(Some(old)));
@@ -233,7 +236,7 @@ impl HashIndex {
         change: impl FnOnce(&mut u64),
         keys: &F,
     ) -> Result<bool, F::Error> {
-        let hash = siphash(self.seed, key);
+        let hash = self.hasher.hash(key);
         let number = self.number_of(hash);
         let found = {
             let segment = self.segment(number);
@@ -258,7 +261,7 @@ impl HashIndex {
     /// # Errors
     /// A full key cannot be read.
     pub fn remove<F: FullKeys>(&mut self, key: &[u8], keys: &F) -> Result<Option<u64>, F::Error> {
-        let hash = siphash(self.seed, key);
+        let hash = self.hasher.hash(key);
         let number = self.number_of(hash);
         let Some((place, _)) = find(self.segment(number), hash, key, keys)? else {
             return Ok(None);
@@ -273,7 +276,8 @@ impl HashIndex {
 
     /// Removes all keys.
     pub fn clear(&mut self) {
-        *self = Self::new(self.seed);
+        let (low, high) = self.hasher.keys();
+        *self = Self::new([low, high]);
     }
 
     /// Splits the next segment in turn. Its keys are read only every few times, when its tags have few bits
@@ -286,7 +290,7 @@ impl HashIndex {
         if depth + 1 - base > CONSUMED_MAX {
             entries.iter().for_each(|(_, entry)| keys.prefetch(*entry));
             let with_hash = |&(_, entry): &(u64, u64)| {
-                Ok((keys.with_key(entry, |key| siphash(self.seed, key))?, entry))
+                Ok((keys.with_key(entry, |key| self.hasher.hash(key))?, entry))
             };
             let hashed: Result<Vec<_>, F::Error> = entries.iter().map(with_hash).collect();
             if let Ok(hashed) = hashed {

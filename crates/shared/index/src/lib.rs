@@ -21,6 +21,8 @@
 //!
 //! Sorted sources, such as the scans of several indexes, become one by a [`KWayMerge`].
 //!
+//! Bulk loads and recoveries, whose jobs do not depend on each other, share [`parallel`].
+//!
 //! A lookup in a partial-key tree walks one node a level, where sorted keys lie as fixed-size heads behind
 //! the prefix that they share: prefix truncation and poor man's normalized keys (Graefe and Larson, cited
 //! by Lersch). The modules `partial`, `hash` and `radix` open with their algorithms and costs.
@@ -32,6 +34,7 @@ mod large_pages;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod node_ref;
+pub mod parallel;
 mod partial;
 mod prefetch;
 mod radix;

@@ -8,7 +8,6 @@
 //! JSON.
 #![forbid(unsafe_code)]
 
-mod asked;
 pub mod blocks;
 mod child;
 pub mod command;
@@ -19,8 +18,8 @@ pub mod html;
 pub mod kv;
 pub mod lsm;
 mod machine;
+mod mix;
 mod peers;
-mod random;
 mod row;
 pub mod rstore;
 mod run;
@@ -28,6 +27,7 @@ mod scratch;
 pub mod soak;
 mod summary;
 mod table;
+mod topics;
 
 pub use error::{Error, Result};
 pub use experiment::{BLOCKS, DEVICE, Experiment};

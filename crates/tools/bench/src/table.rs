@@ -5,17 +5,13 @@
 //! of the others, with a line for each subject. If none varies, there is one table, with a line for
 //! each metric and a column for each subject. Figures are medians; the last column has the widest
 //! spread of the repeats in its line, (max - min) / median.
-//!
-//! Rows of requirements (`rstore.asked`, `lsm.asked`) are a line each: whether it holds, and both sides.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::asked::SHOWN;
 use crate::row::Row;
 use crate::run::LIMIT;
-use crate::{lsm, rstore};
 
 /// Columns of text that a table takes at most; more of them continue below.
 const WIDTH: usize = 110;
@@ -29,54 +25,9 @@ pub fn table(rows: &[Row]) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
-        if [rstore::ASKED, lsm::ASKED].contains(&experiment) {
-            judged(&mut text, experiment, &rows);
-        } else {
-            describe(&mut text, experiment, &rows);
-        }
+        describe(&mut text, experiment, &rows);
     }
     text
-}
-
-/// A line for each requirement.
-fn judged(text: &mut String, experiment: &str, rows: &[&Row]) {
-    let holds = |row: &Row| row.params.get("holds") == Some(&Value::Bool(true));
-    let met = rows.iter().filter(|row| holds(row)).count();
-    let quick = rows.iter().any(|row| row.params.contains_key("quick"));
-    let quick = if quick { "; a quick run is too small to go by" } else { "" };
-    let _ = writeln!(text, "{experiment}: {met} of {} hold{quick}", rows.len());
-    for row in rows {
-        let number = |name: &str| row.params.get(name).and_then(Value::as_f64);
-        let word = |name: &str| row.params.get(name).and_then(Value::as_str).unwrap_or_default();
-        let side = |value: f64| {
-            let unit = word("sides-unit");
-            let shown = figure(value, unit);
-            if unit == "ns" { shown } else { format!("{shown} {unit}") }
-        };
-        let shown = |value: f64| match row.unit.as_str() {
-            "x" => format!("{value:.2}x"),
-            unit => figure(value, unit),
-        };
-        let what = SHOWN.iter().filter_map(|name| Some(pair(name, Some(row.params.get(*name)?))));
-        let what: Vec<_> = what.collect();
-        let _ = write!(
-            text,
-            "  {}  {}  {}: {}",
-            if holds(row) { "met" } else { "NOT" },
-            word("of"),
-            what.join(" "),
-            side(number("ours").unwrap_or(row.value)),
-        );
-        if let Some(theirs) = number("theirs") {
-            let _ = write!(text, ", {} {}: {}", word("beside"), side(theirs), shown(row.value));
-        }
-        let bound =
-            |name| number(name).map(|bound| format!("{} {}", name.replace('-', " "), shown(bound)));
-        let bound = bound("at-least").or_else(|| bound("at-most")).unwrap_or_default();
-        let _ = write!(text, "; asked: {bound}");
-        let source = row.source.map(|source| format!("; the source: {}", shown(source)));
-        let _ = writeln!(text, "{}", source.unwrap_or_default());
-    }
 }
 
 fn describe(text: &mut String, experiment: &str, rows: &[&Row]) {

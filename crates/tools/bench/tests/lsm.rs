@@ -108,12 +108,6 @@ fn workloads_of_both_engines_are_reported() {
         }
     }
     assert!(of(&rows, "lsm.ycsb-a", "xp", "read-p99")[0].value > 0.0);
-    // One side with persistent memory beside one with a log: throughput of each, and the bytes that A wrote.
-    let asked = of(&rows, "lsm.asked", "xp", "ratio");
-    assert_eq!(asked.len(), 12 + 2);
-    assert!(asked.iter().all(|row| row.params["quick"] == true));
-    let sources: Vec<_> = asked.iter().filter_map(|row| row.source).collect();
-    assert!(sources.contains(&3.8) && sources.contains(&0.06), "{sources:?}");
 }
 
 fn commits_are_beside_the_medium() {
@@ -131,8 +125,6 @@ fn commits_are_beside_the_medium() {
     for strategy in ["spin", "yield", "park", "together"] {
         assert_eq!(of(&rows, "lsm.commit-wait", strategy, "throughput").len(), 1);
     }
-    assert_eq!(of(&rows, "lsm.asked", "xp", "value").len(), 2);
-    assert_eq!(of(&rows, "lsm.asked", "xp", "ratio").len(), 2);
 }
 
 fn a_memtable_is_measured_and_rebuilt() {
@@ -143,7 +135,6 @@ fn a_memtable_is_measured_and_rebuilt() {
         assert!(found.iter().all(|row| row.value > 0.0));
     }
     assert_eq!(of(&rows, "lsm.rebuild", "xp", "rebuild").len(), 2);
-    assert_eq!(of(&rows, "lsm.asked", "xp", "value").len(), 2);
 }
 
 fn level_zero_has_runs_and_the_database_grows() {
@@ -171,7 +162,6 @@ fn a_killed_store_is_opened() {
         assert!(first > 0.0);
         assert!(of(&rows, "lsm.recovery", subject, "full-speed")[0].value >= first);
     }
-    assert_eq!(of(&rows, "lsm.asked", "xp", "ratio").len(), 2);
 }
 
 fn indexes_take_turns() {

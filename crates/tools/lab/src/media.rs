@@ -103,7 +103,7 @@ impl Unseen {
         },
         Self {
             kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
-            file: "alloc/src/zone.rs",
+            file: "alloc/src/committed_zone.rs",
             endings: &[Ending::Closed, Ending::Killed],
         },
         // The owner of an object or a zone checks its content.

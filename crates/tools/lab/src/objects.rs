@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use halite_alloc::{ObjectPool, ScratchPool, Segments, Zone, ZonePool};
+use halite_alloc::{CommittedZone, CommittedZonePool, ObjectPool, ScratchPool, Segments};
 use halite_pmem::{Fresh, LINE, Medium, Pool, PoolOptions, Scratch};
 
 use crate::Random;
@@ -78,8 +78,8 @@ const ZONE_NUMBERS: u64 = 2;
 pub struct OpenObjects {
     segments: Arc<Segments>,
     pools: Vec<ObjectPool>,
-    zone_pool: ZonePool,
-    zones: BTreeMap<u32, Zone>,
+    zone_pool: CommittedZonePool,
+    zones: BTreeMap<u32, CommittedZone>,
     memory: ScratchPool,
     volatile: Vec<Scratch>,
 }
@@ -231,7 +231,7 @@ fn open(options: &PoolOptions) -> halite_alloc::Result<OpenObjects> {
     };
     let pools = (0..).zip(LENS).map(|(id, len)| ObjectPool::open(&segments.device(id), len));
     let pools = pools.collect::<halite_alloc::Result<_>>()?;
-    let zone_pool = ZonePool::new(&segments.device(ZONES));
+    let zone_pool = CommittedZonePool::new(&segments.device(ZONES));
     let zones = zone_pool.numbers().into_iter();
     let zones = zones.map(|number| Ok((number, zone_pool.open(number)?)));
     let zones = zones.collect::<halite_alloc::Result<_>>()?;

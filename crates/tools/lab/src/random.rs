@@ -1,39 +1,33 @@
 //! Random numbers that a seed reproduces.
 
-/// splitmix64.
+use fastrand::Rng;
+
+/// A generator with the draws that histories are made of.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random(Rng);
 
 impl Random {
     /// The sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Rng::with_seed(seed))
     }
 
     /// The sequence that several numbers seed together.
     #[must_use]
     pub fn of(seeds: &[u64]) -> Self {
-        let mut mixed = Self(0);
-        for &seed in seeds {
-            mixed.0 ^= seed;
-            mixed.0 = mixed.next();
-        }
-        mixed
+        Self::new(seeds.iter().fold(0, |mixed, seed| Self::new(mixed ^ seed).next()))
     }
 
     /// The next number.
     #[expect(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.u64(..)
     }
 
     /// A number below `bound`, which is not zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        self.0.u64(..bound)
     }
 
     /// A place in a sequence of `len`, which is not zero.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{Random, show};
+use fastrand::Rng;
+
+use super::data::show;
 use super::{Check, ensure};
 use crate::{Bytes, Direction, Engine, KeyRange, KeySpaceId, Scan, Snapshot};
 
@@ -44,9 +46,9 @@ pub fn key_space(
         let above = [&key[..], b"\0"].concat();
         key_value(engine, space, &above, model.get(model_space, &above)?.as_deref())?;
     }
-    let mut random = Random::new(expected_len);
+    let mut random = Rng::with_seed(expected_len);
     for _ in 0..4 {
-        match engine.sample(space, random.next_u64())? {
+        match engine.sample(space, random.u64(..))? {
             None => ensure!(expected_len == 0, "sample found nothing among {expected_len} keys"),
             Some(key) => ensure!(
                 model.get(model_space, &key)?.is_some(),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::data::{Random, key, value};
+use fastrand::Rng;
+
+use super::data::{key, value};
 use super::{AMPLE, Check, Factory, Failure, Store, compare, ensure, ensure_err};
 use crate::{
     Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId, Model, Op, Result,
@@ -362,39 +364,39 @@ fn follow(factory: &dyn Factory, seed: u64) -> Check {
     let store = Store::new(factory, AMPLE)?;
     let (engine, model) = (store.engine(), Model::new());
     let (space, of_model) = (engine.key_space("random")?, model.key_space("random")?);
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut versions = Versions::new();
     let mut snapshots = vec![(engine.snapshot()?, versions.clone())];
     for number in 1..400 {
         let mut ops: Vec<Drawn> = Vec::new();
-        for _ in 0..random.below(3) + u64::from(random.below(3) > 0) {
-            let (a, b) = (random.below(KEYS), random.below(KEYS));
-            let second = match random.below(4) {
+        for _ in 0..random.u64(..3) + u64::from(random.u64(..3) > 0) {
+            let (a, b) = (random.u64(..KEYS), random.u64(..KEYS));
+            let second = match random.u64(..4) {
                 0 => key(a.max(b)),
                 _ => value(
                     number,
-                    random.below(40) as usize * (1 + 80 * (random.below(9) / 8) as usize),
+                    random.u64(..40) as usize * (1 + 80 * (random.u64(..9) / 8) as usize),
                 ),
             };
-            ops.push((random.below(8), key(a.min(b)), second));
+            ops.push((random.u64(..8), key(a.min(b)), second));
         }
         let of_space = |space| ops.iter().map(|drawn| op(space, drawn)).collect::<Vec<_>>();
-        let nth = random.below(snapshots.len() as u64) as usize;
+        let nth = random.u64(..snapshots.len() as u64) as usize;
         let (snapshot, then) = &snapshots[nth];
         let mut wanted =
             Wanted { snapshot: Arc::clone(snapshot), keys: Vec::new(), ranges: Vec::new() };
         // Whether a conflict must be reported, and whether it may be.
         let (mut must, mut may) = (false, false);
-        for _ in 0..random.below(3) {
-            let key = key(random.below(KEYS));
+        for _ in 0..random.u64(..3) {
+            let key = key(random.u64(..KEYS));
             let (now, then) = (versions.get(&key), then.get(&key));
             let changed = |version: Option<&Version>| version.map_or(0, |version| version.changed);
             must |= changed(now) != changed(then);
             may |= now != then;
             wanted = wanted.key(space, &key);
         }
-        for _ in 0..random.below(2) {
-            let (start, end) = (random.below(KEYS), random.below(KEYS + 1));
+        for _ in 0..random.u64(..2) {
+            let (start, end) = (random.u64(..KEYS), random.u64(..KEYS + 1));
             let (start, end) = (key(start.min(end)), key(start.max(end)));
             for at in 0..KEYS {
                 let key = key(at);
@@ -411,7 +413,7 @@ fn follow(factory: &dyn Factory, seed: u64) -> Check {
             wanted = wanted.range(space, &start, Some(&end));
         }
         let durability =
-            if random.below(2) == 0 { Durability::Deferred } else { Durability::Immediate };
+            if random.u64(..2) == 0 { Durability::Deferred } else { Durability::Immediate };
         let written = wanted.write(engine, &of_space(space), durability);
         match written {
             Ok(()) if !must => {
@@ -424,11 +426,11 @@ fn follow(factory: &dyn Factory, seed: u64) -> Check {
                 return Err(Failure(format!("write {number}: {other:?}, not {expected}")));
             }
         }
-        if random.below(12) == 0 {
+        if random.u64(..12) == 0 {
             snapshots.push((engine.snapshot()?, versions.clone()));
         }
         if snapshots.len() > 4 {
-            drop(snapshots.swap_remove(random.below(4) as usize));
+            drop(snapshots.swap_remove(random.u64(..4) as usize));
         }
     }
     compare::engines(engine, &model)
@@ -495,7 +497,7 @@ pub fn threads_that_expect_lose_no_update(factory: &dyn Factory) -> Check {
         }
     };
     let work = |thread: u64| -> Check {
-        let mut random = Random::new(thread);
+        let mut random = Rng::with_seed(thread);
         for round in 0..ROUNDS {
             let durability =
                 if round % 2 == 0 { Durability::Immediate } else { Durability::Deferred };
@@ -515,7 +517,7 @@ pub fn threads_that_expect_lose_no_update(factory: &dyn Factory) -> Check {
                     .collect();
                 wanted.write(engine, &ops, durability)
             })?;
-            let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+            let (from, to) = (random.u64(..ACCOUNTS), random.u64(..ACCOUNTS));
             again(&|| {
                 let wanted = Wanted::now(engine)?.range(accounts, b"", None);
                 let all = wanted.snapshot.scan(accounts, KeyRange::all(), Direction::Forward)?;

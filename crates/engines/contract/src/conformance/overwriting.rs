@@ -1,6 +1,8 @@
 //! Stores that are overwritten again and again and hold little.
 
-use super::data::{Random, key, value};
+use fastrand::Rng;
+
+use super::data::{key, value};
 use super::{Check, Factory, Store, compare, ensure};
 use crate::{Direction, Durability, Engine, KeyRange, Model, Op};
 
@@ -62,14 +64,14 @@ fn overwrite(factory: &dyn Factory, keys: u64, len_max: u64) -> Check {
     let engine = store.engine();
     let model = Model::new();
     let (space, model_space) = (engine.key_space("values")?, model.key_space("values")?);
-    let mut random = Random::new(keys);
+    let mut random = Rng::with_seed(keys);
     let mut written = 0;
     let pools = if super::is_deep() { 10 } else { 3 };
     while written < pools * POOL {
         // Half of the writes go to a tenth of the keys, so that blocks die unevenly.
-        let hot = random.below(2) == 0;
-        let key = key(random.below(if hot { keys.div_ceil(10) } else { keys }));
-        let bytes = value(random.next_u64(), random.below(len_max) as usize);
+        let hot = random.u64(..2) == 0;
+        let key = key(random.u64(..if hot { keys.div_ceil(10) } else { keys }));
+        let bytes = value(random.u64(..), random.u64(..len_max) as usize);
         written += bytes.len() as u64;
         let op = |space| Op::Put { space, key: &key, value: &bytes };
         let wrote = engine.write(&[op(space)], Durability::Immediate);

@@ -1,6 +1,8 @@
 //! Partitions; an engine may have a single one.
 
-use super::data::{Random, key, show, value};
+use fastrand::Rng;
+
+use super::data::{key, show, value};
 use super::{AMPLE, Check, Factory, Store, ensure};
 use crate::{Direction, Durability, Engine, KeyRange, KeySpaceId, Op, Scan};
 
@@ -23,10 +25,10 @@ pub fn scans_of_partitions_make_up_that_of_the_store(factory: &dyn Factory) -> C
     let store = Store::new(factory, AMPLE)?;
     let engine = store.engine();
     let space = engine.key_space("scanned")?;
-    let mut random = Random::new(1);
+    let mut random = Rng::with_seed(1);
     for number in 0..1_000 {
-        let first = b"abckz"[random.below(5) as usize];
-        let key = [&[first][..], &key(random.below(800))].concat();
+        let first = b"abckz"[random.u64(..5) as usize];
+        let key = [&[first][..], &key(random.u64(..800))].concat();
         let op = Op::Put { space, key: &key, value: &value(number, 20) };
         engine.write(&[op], Durability::Deferred)?;
     }

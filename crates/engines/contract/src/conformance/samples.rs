@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Random, key};
+use fastrand::Rng;
+
+use super::data::key;
 use super::{AMPLE, Check, Factory, Store, ensure};
 use crate::{Durability, WriteBatch};
 
@@ -24,9 +26,9 @@ pub fn samples_reach_most_keys_about_equally(factory: &dyn Factory) -> Check {
     engine.write(&batch.ops(), Durability::Immediate)?;
 
     let mut hits = BTreeMap::<Vec<u8>, u64>::new();
-    let mut random = Random::new(1);
+    let mut random = Rng::with_seed(1);
     for _ in 0..SAMPLES {
-        let Some(sample) = engine.sample(space, random.next_u64())? else {
+        let Some(sample) = engine.sample(space, random.u64(..))? else {
             ensure!(false, "a key space of {KEYS} keys has no sample");
             break;
         };

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::data::{Random, key, value};
+use fastrand::Rng;
+
+use super::data::{key, value};
 use super::{AMPLE, Check, Factory, Failure, Store, compare, ensure, ensure_err};
 use crate::{Direction, Durability, Engine, Error, KeyRange, Model, Op, Snapshot, WriteBatch};
 
@@ -18,11 +20,11 @@ pub fn a_snapshot_stays_while_everything_is_overwritten(factory: &dyn Factory) -
     let store = Store::new(factory, POOL)?;
     let (engine, model) = (store.engine(), Model::new());
     let mut snapshots: Vec<(Arc<dyn Snapshot>, Model)> = Vec::new();
-    let mut random = Random::new(KEYS);
+    let mut random = Rng::with_seed(KEYS);
     for round in 0..6_u64 {
         for number in 0..KEYS {
             let name = format!("space {}", (number + round) % 3);
-            let len = if number % 500 == 7 { 50_000 } else { random.below(700) as usize };
+            let len = if number % 500 == 7 { 50_000 } else { random.u64(..700) as usize };
             let (key, bytes) = (key(number / 3), value(number + round * KEYS, len));
             for engine in [engine, &model as &dyn Engine] {
                 let space = engine.key_space(&name)?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use fastrand::Rng;
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
 };
@@ -13,19 +14,6 @@ const POOL: u64 = 32 << 20;
 
 /// More than a step of the collector and the copy of one record; far less than a block.
 const MOVED_MAX: u64 = 24 << 10;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        self.0 >> 33
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
 
 fn open(folder: &Path, partitions: usize) -> IndexLog {
     let mut options = EngineOptions::new(folder.join("pool"));
@@ -39,14 +27,14 @@ struct Test {
     engine: IndexLog,
     space: KeySpaceId,
     model: BTreeMap<u64, (usize, u8)>,
-    random: Random,
+    random: Rng,
 }
 
 impl Test {
     fn new(folder: &Path, partitions: usize, seed: u64) -> Self {
         let engine = open(folder, partitions);
         let space = engine.key_space("space").unwrap();
-        Self { engine, space, model: BTreeMap::new(), random: Random(seed) }
+        Self { engine, space, model: BTreeMap::new(), random: Rng::with_seed(seed) }
     }
 
     fn reopen(mut self, folder: &Path, partitions: usize) -> Self {
@@ -56,9 +44,9 @@ impl Test {
     }
 
     fn put(&mut self, key: u64, len: usize) -> Result<(), Error> {
-        let first = self.random.next() as u8;
+        let first = self.random.u8(..);
         let durability =
-            if self.random.below(4) == 0 { Durability::Immediate } else { Durability::Deferred };
+            if self.random.u64(..4) == 0 { Durability::Immediate } else { Durability::Deferred };
         let (key_bytes, value) = (key.to_be_bytes(), vec![first; len]);
         let put = Op::Put { space: self.space, key: &key_bytes, value: &value };
         self.engine.write(&[put], durability)?;
@@ -76,7 +64,7 @@ impl Test {
 
     fn any_key(&mut self) -> u64 {
         let newest = *self.model.keys().next_back().unwrap();
-        let from = self.random.below(newest + 1);
+        let from = self.random.u64(..newest + 1);
         *self.model.range(from..).next().unwrap().0
     }
 
@@ -99,12 +87,12 @@ impl Test {
     }
 }
 
-fn len(random: &mut Random, large: bool) -> usize {
-    match random.below(40) {
-        0 if large => 33_000 + random.below(100_000) as usize,
+fn len(random: &mut Rng, large: bool) -> usize {
+    match random.u64(..40) {
+        0 if large => 33_000 + random.u64(..100_000) as usize,
         // Slots of large values are not as full as a log is.
-        1..8 => random.below(if large { 3000 } else { 2048 }) as usize,
-        _ => random.below(300) as usize,
+        1..8 => random.u64(..if large { 3000 } else { 2048 }) as usize,
+        _ => random.u64(..300) as usize,
     }
 }
 
@@ -129,7 +117,7 @@ fn at_any_fill_updates_go_on_and_a_full_store_is_emptied_and_filled_again() {
                 }
             }
             for update in 0..10_000 {
-                let (key, len) = (test.random.below(next_key), len(&mut test.random, large));
+                let (key, len) = (test.random.u64(..next_key), len(&mut test.random, large));
                 match test.put(key, len) {
                     Ok(()) => {}
                     Err(Error::Full { .. }) if large || partitions > 1 => test.shrink(5),
@@ -190,13 +178,13 @@ fn no_update_of_a_filled_store_moves_much() {
         }
     }
     for _ in 0..3 * keys {
-        let key = test.random.below(keys);
+        let key = test.random.u64(..keys);
         test.put(key, 100).unwrap();
     }
     let (mut before, mut most) = (test.engine.stats(), 0);
     let begun = before.clone();
     for _ in 0..2000 {
-        let key = test.random.below(keys);
+        let key = test.random.u64(..keys);
         test.put(key, 100).unwrap();
         let after = test.engine.stats();
         most = most.max(after.collected_bytes_moved - before.collected_bytes_moved);
@@ -252,7 +240,7 @@ fn who_is_idle_collects_ahead_in_small_steps() {
         }
     }
     for _ in 0..2 * keys {
-        let key = test.random.below(keys);
+        let key = test.random.u64(..keys);
         test.put(key, 100).unwrap();
     }
     let (mut before, mut steps) = (test.engine.stats(), 0);
@@ -267,7 +255,7 @@ fn who_is_idle_collects_ahead_in_small_steps() {
     test.check();
     // A segment of updates.
     for _ in 0..(2 << 20) / 200 {
-        let key = test.random.below(keys);
+        let key = test.random.u64(..keys);
         test.put(key, 100).unwrap();
     }
     let after = test.engine.stats();
@@ -276,7 +264,7 @@ fn who_is_idle_collects_ahead_in_small_steps() {
     // Space that a scan holds is not reclaimed by collecting more.
     let scan = test.engine.scan(test.space, KeyRange::all(), Direction::Forward).unwrap();
     for _ in 0..keys {
-        let key = test.random.below(keys);
+        let key = test.random.u64(..keys);
         if test.put(key, 100).is_err() {
             break;
         }
@@ -306,7 +294,7 @@ fn values_that_change_their_lengths_do_not_fill_the_pool() {
         options.pool_options.size_max = LARGE_POOL;
         let engine = IndexLog::open(&options).unwrap();
         let space = engine.key_space("space").unwrap();
-        let mut test = Test { engine, space, model: BTreeMap::new(), random: Random(seed) };
+        let mut test = Test { engine, space, model: BTreeMap::new(), random: Rng::with_seed(seed) };
         let live = |test: &Test| test.model.values().map(|(len, _)| *len as u64).sum::<u64>();
         let (mut next_key, mut held) = (0, VecDeque::new());
         // Each time most values are of other lengths.
@@ -317,7 +305,7 @@ fn values_that_change_their_lengths_do_not_fill_the_pool() {
                 while live(&test) + len as u64 > (LARGE_POOL as f64 * fill) as u64 {
                     test.shrink(1);
                 }
-                let rewrites = !test.model.is_empty() && test.random.below(2) == 0;
+                let rewrites = !test.model.is_empty() && test.random.u64(..2) == 0;
                 let key = if rewrites { test.any_key() } else { next_key };
                 if let Some((old, _)) = test.model.get(&key)
                     && live(&test) - *old as u64 + len as u64 > (LARGE_POOL as f64 * fill) as u64
@@ -329,8 +317,8 @@ fn values_that_change_their_lengths_do_not_fill_the_pool() {
                     panic!("{error}: phase {phase}, {len} bytes, {:?}", test.engine.stats());
                 }
                 written += len as u64;
-                // Readers keep the values that they have read, longer than the store has them.
-                if test.random.below(16) == 0 {
+                // Readers keep what they have read, longer than it is in the store.
+                if test.random.u64(..16) == 0 {
                     let key = test.any_key();
                     held.push_back(test.engine.get(test.space, &key.to_be_bytes()).unwrap());
                     held.drain(..held.len().saturating_sub(HELD_MAX));
@@ -348,11 +336,11 @@ fn values_that_change_their_lengths_do_not_fill_the_pool() {
 
 const LARGE_POOL: u64 = 96 << 20;
 
-fn len_of_phase(random: &mut Random, phase: u32) -> usize {
+fn len_of_phase(random: &mut Rng, phase: u32) -> usize {
     let orders = [(0, 22), (11, 3), (14, 2), (1, 10), (16, 3), (19, 3)];
-    let (from, count) = if random.below(4) == 0 { (0, 21) } else { orders[phase as usize % 6] };
-    let order = from + random.below(count);
-    ((1 << order) + random.below(1 << order)) as usize
+    let (from, count) = if random.u64(..4) == 0 { (0, 21) } else { orders[phase as usize % 6] };
+    let order = from + random.u64(..count);
+    ((1 << order) + random.u64(..1 << order)) as usize
 }
 
 /// Where puts are refused, bookkeeping is taken, on one partition and on several at once, and its removals make room.

@@ -117,7 +117,7 @@ pub(super) fn limits(
     Limits {
         memtable_bytes: memtable,
         global_index_bytes: global.max(SEGMENT),
-        commit_points: own.commit_points,
+        commit_points: own.experiments.commit_points,
         large_value_bytes: own.large_value_bytes.unwrap_or(LARGE_VALUE_BYTES),
         slow_below: pool / 16,
         spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use halite_contract::{Durability, Engine, EngineOptions, Op};
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::{CommitPoints, Lsm, LsmOptions};
+use halite_lsm::experiments::{CommitPoints, Experiments};
+use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use halite_sim::{Trace, What};
 
@@ -178,8 +179,9 @@ fn header_of(bytes: &[u8], number: u8) -> usize {
 #[test]
 fn damage_in_the_newest_batch_is_told_if_commit_points_are_ordered() {
     let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
-    let commit_points = CommitPoints::Ordered;
-    let lsm = LsmOptions { commit_points, ..LsmOptions::default() };
+    let experiments =
+        Experiments { commit_points: CommitPoints::Ordered, ..Experiments::default() };
+    let lsm = LsmOptions { experiments, ..LsmOptions::default() };
     let engine = open_with(&medium, lsm).unwrap();
     let space = engine.key_space("space").unwrap();
     for number in 1..=5 {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use halite_contract::{Durability, Engine, EngineOptions, Error, Expectation, Op, Partitioning};
 use halite_disk::Disk;
+use halite_lsm::experiments::Experiments;
 use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 
@@ -49,7 +50,7 @@ fn a_batch_is_not_refused_for_one_that_it_was_put_together_with() {
     // The pool takes values of any size, so that one of them can be too large for it.
     let batching = LsmOptions {
         batches_max: 2,
-        batch_linger: Duration::MAX,
+        experiments: Experiments { batch_linger: Duration::MAX, ..Experiments::default() },
         large_value_bytes: Some(u64::MAX),
         ..LsmOptions::default()
     };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op};
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::{CommitPoints, Durable, Lsm, LsmOptions};
+use halite_lsm::experiments::CommitPoints;
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 
 const CAPACITY: u64 = 32 << 20;

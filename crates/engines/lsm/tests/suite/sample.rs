@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use halite_contract::conformance::data::Random;
+use fastrand::Rng;
 use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioning};
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::{Lsm, LsmOptions};
@@ -79,10 +79,10 @@ proptest! {
         }
         new.iter().for_each(|key| put(&engine, space, key, b"new"));
         let expected: BTreeSet<_> = old.difference(&removed).chain(&new).cloned().collect();
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let mut found = BTreeSet::new();
         for _ in 0..100_000 {
-            let Some(sample) = engine.sample(space, random.next_u64()).unwrap() else { break };
+            let Some(sample) = engine.sample(space, random.u64(..)).unwrap() else { break };
             prop_assert!(expected.contains(&sample[..]), "{:?} of {:?}", sample, expected);
             found.insert(sample.to_vec());
             if found.len() == expected.len() {
@@ -99,9 +99,9 @@ fn counts(keys: &[String], each: usize) -> BTreeMap<Vec<u8>, usize> {
     let space = engine.key_space("sampled").unwrap();
     keys.iter().for_each(|key| put(&engine, space, key.as_bytes(), b"v"));
     let mut counts: BTreeMap<_, _> = keys.iter().map(|key| (key.clone().into_bytes(), 0)).collect();
-    let mut random = Random::new(1);
+    let mut random = Rng::with_seed(1);
     for _ in 0..each * keys.len() {
-        let sample = engine.sample(space, random.next_u64()).unwrap().unwrap();
+        let sample = engine.sample(space, random.u64(..)).unwrap().unwrap();
         *counts.get_mut(&sample[..]).unwrap() += 1;
     }
     counts
@@ -146,17 +146,17 @@ fn a_sample_does_not_read_the_levels_through() {
     });
     let engine = engine.unwrap();
     let space = engine.key_space("all").unwrap();
-    let mut random = Random::new(2);
+    let mut random = Rng::with_seed(2);
     for number in 0..30_000_u64 {
         // Not to be compressed.
-        let value: Vec<_> = (0..100).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+        let value: Vec<_> = (0..100).flat_map(|_| random.u64(..).to_le_bytes()).collect();
         put(&engine, space, format!("key:{number:08}").as_bytes(), &value);
     }
     let levels = engine.stats().levels.unwrap().bytes;
     assert!(levels > 4 << 20, "{levels}");
     let before = disk.traffic();
     for _ in 0..5 {
-        assert!(engine.sample(space, random.next_u64()).unwrap().is_some());
+        assert!(engine.sample(space, random.u64(..)).unwrap().is_some());
     }
     let read = (disk.traffic() - before).bytes_read;
     assert!(read < levels / 4, "{read} of {levels} bytes");

@@ -39,7 +39,7 @@ pub(super) fn key_type(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn randomkey(call: &mut Call<'_>) -> Outcome {
     let service = &mut *call.service;
-    let key = service.store.random_key(call.client.db, || service.random.next())?;
+    let key = service.store.random_key(call.client.db, || service.random.u64(..))?;
     call.check_ending()?;
     call.reply().bulk_or_null(key.as_deref());
     Ok(())

@@ -112,9 +112,10 @@ fn check_all(call: &Call<'_>, queue: &Queue) -> Outcome {
     if !call.service.store.has_broken() {
         return Ok(());
     }
-    queue.iter().try_for_each(|(command, args)| {
-        dispatch::check_partitions(&call.service.store, command, args)
-    })
+    let store = &call.service.store;
+    queue
+        .iter()
+        .try_for_each(|queued| dispatch::check_partitions(store, queued.command(), queued.args()))
 }
 
 /// Executes the queued commands. One that is refused does not keep the others from being executed;
@@ -122,13 +123,12 @@ fn check_all(call: &Call<'_>, queue: &Queue) -> Outcome {
 fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     let start = call.out.len();
     call.reply().array(queue.len());
-    for (command, args) in queue.iter() {
+    for queued in queue.iter() {
         call.service.counters.commands += 1;
-        let mut queued = Call { service: call.service, client: call.client, args, out: call.out };
-        match dispatch::perform(&mut queued, command) {
+        match dispatch::perform(call.service, call.client, queued, call.out) {
             Err(Failure::Refused(text)) => {
-                queued.service.note_error(&text);
-                queued.reply().error(&text);
+                call.service.note_error(&text);
+                call.reply().error(&text);
             }
             done => done?,
         }

@@ -110,6 +110,7 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Admitted;
     use crate::answer::Answer;
     use crate::commands::find;
     use crate::partition_set::PartitionSet;
@@ -122,8 +123,7 @@ mod tests {
         let mut packet = Packet::default();
         for number in 0..2 * count {
             packet.push(&Request {
-                command: find(b"get").unwrap(),
-                args: Args::new(b"getk", &[0..3, 3..4]),
+                admitted: Admitted::kept(find(b"get").unwrap(), Args::new(b"getk", &[0..3, 3..4])),
                 partitions: PartitionSet::only(0),
                 db: 0,
                 protocol: Protocol::Resp2,

@@ -11,6 +11,7 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use crate::admission::admitted::Admitted;
 use crate::answer::{Answer, SMALL};
 use crate::commands::Command;
 use crate::output::Spares;
@@ -96,8 +97,7 @@ pub(crate) struct Asker {
 
 /// A request as its connection's thread sees it.
 pub(crate) struct Request<'a> {
-    pub(crate) command: &'static Command,
-    pub(crate) args: Args<'a>,
+    pub(crate) admitted: Admitted<'a>,
     pub(crate) partitions: PartitionSet,
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
@@ -109,7 +109,7 @@ impl Packet {
     /// Adds a request, and copies its words.
     pub(crate) fn push(&mut self, request: &Request<'_>) {
         let first = self.ranges.len();
-        for word in request.args {
+        for word in request.admitted.args() {
             let start = self.words.len();
             self.words.extend_from_slice(word);
             self.ranges.push(start..self.words.len());
@@ -120,13 +120,13 @@ impl Packet {
     /// Adds a request whose words come later: [`Packet::bring_words`].
     pub(crate) fn push_without_words(&mut self, request: &Request<'_>) {
         let first = self.ranges.len();
-        self.ranges.extend_from_slice(request.args.ranges());
+        self.ranges.extend_from_slice(request.admitted.args().ranges());
         self.push_item(request, first);
     }
 
     fn push_item(&mut self, request: &Request<'_>, first: usize) {
         self.items.push(Item {
-            command: request.command,
+            command: request.admitted.command(),
             partitions: request.partitions,
             db: request.db,
             protocol: request.protocol,
@@ -168,7 +168,10 @@ impl Packet {
     }
 
     /// Executes the next request: `execute` writes its reply. Returns the reply's length.
-    pub(crate) fn execute(&mut self, execute: impl FnOnce(&Item, Args<'_>, &mut Vec<u8>)) -> usize {
+    pub(crate) fn execute(
+        &mut self,
+        execute: impl FnOnce(&Item, Admitted<'_>, &mut Vec<u8>),
+    ) -> usize {
         let item = &mut self.items[self.done];
         let words = match &item.state {
             State::AskedApart(bytes) => bytes,
@@ -176,7 +179,7 @@ impl Packet {
         };
         self.reply.clear();
         let args = Args::new(words, &self.ranges[item.args.clone()]);
-        execute(item, args, &mut self.reply);
+        execute(item, Admitted::kept(item.command, args), &mut self.reply);
         if item.silent {
             self.reply.clear();
         }
@@ -207,8 +210,7 @@ impl Packet {
         let state = std::mem::replace(&mut item.state, State::Moved);
         let args = Args::new(&self.words, &self.ranges[item.args.clone()]);
         let request = Request {
-            command: item.command,
-            args,
+            admitted: Admitted::kept(item.command, args),
             partitions: item.partitions,
             db: item.db,
             protocol: item.protocol,
@@ -312,8 +314,7 @@ mod tests {
 
     fn request<'a>(args: Args<'a>, ticket: u64) -> Request<'a> {
         Request {
-            command: find(b"get").unwrap(),
-            args,
+            admitted: Admitted::kept(find(b"get").unwrap(), args),
             partitions: PartitionSet::only(1),
             db: 0,
             protocol: Protocol::Resp2,
@@ -348,7 +349,7 @@ mod tests {
                 (next - 50..next - 40).map(|n| format!("key{n}").into_bytes()).collect();
             let mut keys = Vec::new();
             for _ in 0..10 {
-                waiting.execute(|_, args, _| keys.push(args[1].to_vec()));
+                waiting.execute(|_, admitted, _| keys.push(admitted.args()[1].to_vec()));
             }
             assert_eq!(keys, expected);
             assert_eq!(waiting.split_done().unwrap().len(), 10);
@@ -363,7 +364,7 @@ mod tests {
     }
 
     fn echo(packet: &mut Packet) -> usize {
-        packet.execute(|_, args, out| out.extend_from_slice(&args[1]))
+        packet.execute(|_, admitted, out| out.extend_from_slice(&admitted.args()[1]))
     }
 
     fn answers(packet: &mut Packet) -> Vec<(u64, String)> {

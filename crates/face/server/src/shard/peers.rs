@@ -7,12 +7,11 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
+use crate::admission::check_room;
 use crate::answer::SMALL;
-use crate::call::Call;
 use crate::client::Client;
 use crate::commands::flags;
 use crate::dispatch;
-use crate::reply::Reply;
 use crate::service::Service;
 use crate::shard::flow_control::FlowControl;
 use crate::shard::lender::Lender;
@@ -212,15 +211,12 @@ impl Peers {
 /// Executes the next request of a packet, and returns the length of its reply.
 fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) -> usize {
     let mut asker = None;
-    let len = packet.execute(|item, args, out| {
+    let len = packet.execute(|item, admitted, out| {
         (guest.db, guest.protocol, guest.addr) = (item.db, item.protocol, item.from.addr);
-        let mut call = Call { service, client: guest, args, out };
-        let admitted = dispatch::check_room(call.service, call.client, item.command);
-        let performed = admitted.and_then(|()| dispatch::perform(&mut call, item.command));
+        let room = check_room(service, guest, item.command);
+        let performed = room.and_then(|()| dispatch::perform(service, guest, admitted, out));
         if let Err(failure) = performed {
-            let text = failure.text();
-            call.service.note_error(&text);
-            Reply { out: call.out, protocol: item.protocol }.error(&text);
+            dispatch::answer_failure(service, item.protocol, &failure, out);
         }
         asker = service.slow_guest.is_some().then_some(item.from);
     });

@@ -1,4 +1,4 @@
-//! Where a request is executed.
+//! From a client's request to the place where it is executed: it is admitted once, then placed, then performed there.
 //!
 //! A request whose keys are all this thread's is executed on the spot, as is one without keys. If all keys are in one
 //! partition of another thread, the request travels there. If they are in several partitions that are not all at hand,
@@ -6,12 +6,12 @@
 //! borrows the parts, and is executed here. A request that needs a partition that is still being recovered waits before
 //! any of that.
 
+use crate::admission::{Admission, Admitted, Delay, admit};
 use crate::answer::Answer;
 use crate::answers::Answers;
 use crate::client::{Client, Replies};
 use crate::commands::{Command, Group, flags};
-use crate::dispatch::{Dispatched, awaits, check_admission, dispatch, find, is_paused};
-use crate::failure::Outcome;
+use crate::dispatch::{Dispatched, answer};
 use crate::partition_set::PartitionSet;
 use crate::resp::Args;
 use crate::service::Service;
@@ -34,10 +34,23 @@ pub(crate) struct Lane<'a> {
     pub(crate) operation: &'a mut Option<u64>,
 }
 
-/// Executes a request of `client`, or sends it to another thread, or returns why it waits.
+/// Where a request is executed.
+enum Place {
+    /// On this thread, at once.
+    Here,
+    /// On the thread that has all of its keys, of these partitions.
+    Home { thread: usize, partitions: PartitionSet },
+    /// On this thread, once it has all parts and reports.
+    Operation(Needs),
+    /// Nowhere yet.
+    Nowhere(Dispatched),
+}
+
+/// Admits a request of `client`, places it, and performs it or sends it to its place, or returns why it waits. A server
+/// of one thread has no `peers`: all places are here.
 pub(crate) fn route(
     service: &mut Service,
-    peers: &mut Peers,
+    peers: Option<&mut Peers>,
     client: &mut Client,
     args: Args<'_>,
     lane: Lane<'_>,
@@ -45,21 +58,74 @@ pub(crate) fn route(
     if args.is_empty() {
         return Dispatched::Done;
     }
-    let found = find(args);
-    if let Some(number) = *lane.operation {
-        return run_operation(service, peers, client, args, lane, number);
-    }
-    if lane.answers.is_full() {
-        return Dispatched::Unanswered;
-    }
-    let needs = match &found {
-        Ok(command) if is_paused(service, client, command) => return Dispatched::Paused,
-        Ok(command) if awaits(client, command) => return Dispatched::Awaiting,
-        Ok(command) => needs(service, peers, client, command, args),
-        Err(_) => Needs::default(),
+    let Some(peers) = peers else {
+        return match admit(service, client, args) {
+            Ok(admission) => {
+                answer(service, client, admission, lane.out);
+                Dispatched::Done
+            }
+            Err(delay) => delay.into(),
+        };
     };
-    if peers.loading && !is_ready(service, &found, needs.parts) {
-        return Dispatched::Unready;
+    match *lane.operation {
+        Some(number) if !peers.lender.is_complete(number) => return Dispatched::Away,
+        None if lane.answers.is_full() => return Dispatched::Unanswered,
+        _ => {}
+    }
+    let admission = match admit(service, client, args) {
+        Ok(admission) => admission,
+        Err(delay) => {
+            // Other threads need the parts meanwhile.
+            end_operation(peers, lane);
+            return delay.into();
+        }
+    };
+    if lane.operation.is_some() {
+        return run_operation(service, peers, client, admission, lane);
+    }
+    match place(service, peers, client, &admission, &lane) {
+        Place::Here => {
+            answer_here(service, peers, client, admission, lane);
+            Dispatched::Done
+        }
+        Place::Home { thread, partitions } => {
+            if let Admission::Admitted(admitted) = admission {
+                forward(service, peers, client, admitted, partitions, lane, thread);
+            }
+            Dispatched::Done
+        }
+        Place::Operation(needs) => {
+            let number = peers.lender.begin(&mut peers.mailbox, lane.place, needs);
+            *lane.operation = Some(number);
+            service.counters.cross_shard_operations += 1;
+            run_operation(service, peers, client, admission, lane)
+        }
+        Place::Nowhere(waits) => waits,
+    }
+}
+
+impl From<Delay> for Dispatched {
+    fn from(delay: Delay) -> Self {
+        match delay {
+            Delay::Pause => Self::Paused,
+            Delay::Backup => Self::Awaiting,
+        }
+    }
+}
+
+/// The place of a request. One that is refused, or kept for EXEC, is answered here.
+fn place(
+    service: &Service,
+    peers: &Peers,
+    client: &Client,
+    admission: &Admission<'_>,
+    lane: &Lane<'_>,
+) -> Place {
+    let Admission::Admitted(admitted) = admission else { return Place::Here };
+    let command = admitted.command();
+    let needs = needs(service, peers, client, *admitted);
+    if peers.loading && !is_ready(service, command, needs.parts) {
+        return Place::Nowhere(Dispatched::Unready);
     }
     let at_hand = match lane.answers.is_empty() {
         true => peers.lender.usable(),
@@ -67,73 +133,79 @@ pub(crate) fn route(
         false => peers.lender.free(),
     };
     if !needs.reports && needs.parts.is_within(at_hand) {
-        if lane.answers.is_empty() {
-            return dispatch(service, client, found, args, lane.out);
-        }
-        peers.late.clear();
-        let dispatched = dispatch(service, client, found, args, &mut peers.late);
-        lane.answers.push(match peers.late.len() {
-            LARGE.. => Answer::Own(std::mem::take(&mut peers.late)),
-            _ => Answer::Shared(&peers.late),
-        });
-        return dispatched;
+        return Place::Here;
     }
     let me = peers.mailbox.me();
     let is_simple = !needs.reports && needs.parts.len() == 1;
-    match (peers.lender.home(needs.parts), found) {
+    match peers.lender.home(needs.parts) {
         // The part is lent, and comes back. With several parts, some might be away at each retry, so those are
         // borrowed.
-        (Some(home), _) if home == me && is_simple => Dispatched::Stalled,
-        (Some(home), Ok(command)) if home != me && is_simple && !command.is(flags::NOT_QUEUED) => {
-            if !peers.has_room(home) {
-                return Dispatched::Stalled;
-            }
-            forward(service, peers, client, command, args, needs.parts, lane, home);
-            Dispatched::Done
-        }
-        _ if !lane.answers.is_empty() => Dispatched::Unanswered,
-        _ => {
-            let number = peers.lender.begin(&mut peers.mailbox, lane.place, needs);
-            *lane.operation = Some(number);
-            service.counters.cross_shard_operations += 1;
-            run_operation(service, peers, client, args, lane, number)
-        }
+        Some(home) if home == me && is_simple => Place::Nowhere(Dispatched::Stalled),
+        Some(home) if is_simple && !command.is(flags::NOT_QUEUED) => match peers.has_room(home) {
+            true => Place::Home { thread: home, partitions: needs.parts },
+            false => Place::Nowhere(Dispatched::Stalled),
+        },
+        _ if !lane.answers.is_empty() => Place::Nowhere(Dispatched::Unanswered),
+        _ => Place::Operation(needs),
     }
 }
 
-/// Executes a request whose cross-shard operation has all that it needs.
+/// Answers a request on this thread, behind the replies that are still on their way.
+fn answer_here(
+    service: &mut Service,
+    peers: &mut Peers,
+    client: &mut Client,
+    admission: Admission<'_>,
+    lane: Lane<'_>,
+) {
+    if lane.answers.is_empty() {
+        return answer(service, client, admission, lane.out);
+    }
+    peers.late.clear();
+    answer(service, client, admission, &mut peers.late);
+    lane.answers.push(match peers.late.len() {
+        LARGE.. => Answer::Own(std::mem::take(&mut peers.late)),
+        _ => Answer::Shared(&peers.late),
+    });
+}
+
+/// Executes a request once its cross-shard operation has all that it needs.
 fn run_operation(
     service: &mut Service,
     peers: &mut Peers,
     client: &mut Client,
-    args: Args<'_>,
+    admission: Admission<'_>,
     lane: Lane<'_>,
-    number: u64,
 ) -> Dispatched {
+    let Some(number) = *lane.operation else { return Dispatched::Away };
     if !peers.lender.is_complete(number) {
         return Dispatched::Away;
     }
     service.reports = peers.lender.take_reports(number);
-    let dispatched = dispatch(service, client, find(args), args, lane.out);
+    answer(service, client, admission, lane.out);
     service.reports.clear();
-    peers.lender.finish(number, lane.place);
-    *lane.operation = None;
-    dispatched
+    end_operation(peers, lane);
+    Dispatched::Done
 }
 
-#[expect(clippy::too_many_arguments, reason = "all of a request, and where it goes")]
+/// Ends the cross-shard operation of a connection, if it has one.
+fn end_operation(peers: &mut Peers, lane: Lane<'_>) {
+    if let Some(number) = lane.operation.take() {
+        peers.lender.finish(number, lane.place);
+    }
+}
+
 fn forward(
     service: &mut Service,
     peers: &mut Peers,
     client: &mut Client,
-    command: &'static Command,
-    args: Args<'_>,
+    admitted: Admitted<'_>,
     partitions: PartitionSet,
     lane: Lane<'_>,
     home: usize,
 ) {
     service.counters.commands += 1;
-    client.last_command = command.full_name;
+    client.last_command = admitted.command().full_name;
     let silent = client.replies != Replies::All;
     client.replies = client.replies.after_request();
     let ticket = lane.answers.open(lane.request_len);
@@ -141,8 +213,7 @@ fn forward(
         home,
         lane.owns_input && lane.request_len >= LARGE,
         &Request {
-            command,
-            args,
+            admitted,
             partitions,
             db: client.db,
             protocol: client.protocol,
@@ -152,30 +223,19 @@ fn forward(
     );
 }
 
-/// The parts and reports that a request needs. One that will be refused or queued needs none.
-fn needs(
-    service: &Service,
-    peers: &Peers,
-    client: &Client,
-    command: &'static Command,
-    args: Args<'_>,
-) -> Needs {
+/// The parts and reports that a request needs. One that is kept for EXEC needs none.
+fn needs(service: &Service, peers: &Peers, client: &Client, admitted: Admitted<'_>) -> Needs {
     let mut needs = Needs::default();
-    if check_admission(service, client, command, args).is_err() {
-        return needs;
-    }
     match &client.queue {
-        Some(queue) if command.is(flags::EXECUTES) => {
+        Some(queue) if admitted.command().is(flags::EXECUTES) => {
             if !queue.is_aborted() {
-                queue.iter().for_each(|(command, args)| {
-                    add_needs(service, peers, command, args, true, &mut needs);
-                });
+                queue.iter().for_each(|queued| add_needs(service, peers, queued, true, &mut needs));
                 let watched = client.watches.iter().map(|watch| &watch.key);
                 watched.for_each(|key| needs.parts.insert(service.store.partition_of(key)));
             }
         }
-        Some(_) if !command.is(flags::NOT_QUEUED) => {}
-        _ => add_needs(service, peers, command, args, false, &mut needs),
+        Some(_) if !admitted.command().is(flags::NOT_QUEUED) => {}
+        _ => add_needs(service, peers, admitted, false, &mut needs),
     }
     needs
 }
@@ -183,12 +243,12 @@ fn needs(
 fn add_needs(
     service: &Service,
     peers: &Peers,
-    command: &'static Command,
-    args: Args<'_>,
+    admitted: Admitted<'_>,
     in_transaction: bool,
     needs: &mut Needs,
 ) {
-    needs.parts = needs.parts.or(partitions_of(&service.store, command, args));
+    let command = admitted.command();
+    needs.parts = needs.parts.or(partitions_of(&service.store, command, admitted.args()));
     if command.is(flags::ALONE) {
         // No request is executed for keys of partitions that are not ready yet.
         needs.parts = needs.parts.or(service.shared.loading.ready());
@@ -206,11 +266,11 @@ fn add_needs(
 
 /// Whether the partitions are served that a request needs; if not, they are wanted.
 #[cold]
-fn is_ready(service: &Service, found: &Outcome<&'static Command>, mut parts: PartitionSet) -> bool {
+fn is_ready(service: &Service, command: &Command, mut parts: PartitionSet) -> bool {
     let loading = &service.shared.loading;
     // A write to several partitions is numbered after all earlier writes of that kind.
-    let writes = |command: &Command| command.is(flags::WRITE) || command.is(flags::EXECUTES);
-    if parts.len() > 1 && found.as_ref().is_ok_and(|command| writes(command)) {
+    let writes = command.is(flags::WRITE) || command.is(flags::EXECUTES);
+    if parts.len() > 1 && writes {
         parts = loading.all();
     }
     let missing = parts.without(loading.ready());

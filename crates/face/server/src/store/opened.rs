@@ -7,7 +7,7 @@ use super::database::Database;
 use super::order;
 use super::part::Part;
 use crate::ending::Ending;
-use crate::random::Random;
+use crate::random::generator;
 use crate::{Error, stored};
 
 /// The key spaces of the databases, and their order when they were opened.
@@ -46,7 +46,7 @@ impl Opened {
 
     /// The part of a partition, without the deadlines of its keys.
     pub(crate) fn part(&self, db: &halite::Database, number: usize) -> Part {
-        Part::new(number, &self.order, self.databases.len(), db.partitions(), &mut Random::new())
+        Part::new(number, &self.order, self.databases.len(), db.partitions(), &mut generator())
     }
 
     /// Reads the deadlines of a part's keys; false: the server ends.

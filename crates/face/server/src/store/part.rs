@@ -1,5 +1,7 @@
 //! The DRAM state of one partition's keys.
 
+use fastrand::Rng;
+
 use super::Result;
 use super::database::Database;
 use super::deadlines::Deadlines;
@@ -7,7 +9,6 @@ use super::encodings::Encodings;
 use super::watches::Watches;
 use crate::cursors::Cursors;
 use crate::ending::Ending;
-use crate::random::Random;
 
 /// The server's DRAM state of a partition. The thread that holds it may read and change the partition's keys, and no
 /// other thread may. It travels between threads as a whole.
@@ -37,7 +38,7 @@ impl Part {
         order: &[usize],
         databases: usize,
         partitions: usize,
-        random: &mut Random,
+        random: &mut Rng,
     ) -> Self {
         Self {
             number,

@@ -2,14 +2,14 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::cell::Cell;
-use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use halite::{Builder, Database, Durable, IndexKind, LsmOptions, Partitioning};
+use halite_resp_client::{Limits, Reply, encode, read_reply};
 use halite_server::stored::untagged;
 use halite_server::{Config, DebugCommand, Error, Handle, Server};
 
@@ -115,6 +115,15 @@ pub(crate) fn stored_string(db: &Database, key: impl AsRef<[u8]>) -> Option<Vec<
 
 /// How long a test waits for a reply before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The limits of replies that tests read: some have the longest lines that a server sends.
+const LIMITS: Limits = Limits {
+    line_len_max: 1 << 20,
+    string_len_max: 1 << 30,
+    items_max: 1 << 24,
+    depth_max: 64,
+    queue_len_max: 1 << 30,
+};
 
 /// A running server. It stops when it is dropped.
 pub(crate) struct Running {
@@ -264,40 +273,26 @@ impl Client {
     }
 
     fn try_reply(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        if self.socket.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let line = line.strip_suffix("\r\n").expect("a line ends with CRLF").to_owned();
-        let (mark, rest) = line.split_at(1);
-        let len = || rest.parse::<i64>().expect("a length");
-        match mark {
-            "+" | "-" | ":" => Ok(line),
-            "_" => Ok("nil".to_owned()),
-            "$" | "*" if rest == "-1" => Ok("nil".to_owned()),
-            "$" | "=" => {
-                let mut bytes = vec![0; len() as usize + 2];
-                self.socket.read_exact(&mut bytes)?;
-                assert_eq!(bytes.split_off(bytes.len() - 2), b"\r\n");
-                let text = bytes.escape_ascii();
-                Ok(if mark == "=" { format!("={text}") } else { format!("\"{text}\"") })
-            }
-            "*" | "~" | "%" => {
-                let mut text = String::new();
-                for index in 0..len() {
-                    let comma = if index > 0 { ", " } else { "" };
-                    write!(text, "{comma}{}", self.try_reply()?).unwrap();
-                    if mark == "%" {
-                        write!(text, ": {}", self.try_reply()?).unwrap();
-                    }
-                }
-                Ok(match mark {
-                    "*" => format!("[{text}]"),
-                    "~" => format!("~[{text}]"),
-                    _ => format!("{{{text}}}"),
-                })
-            }
-            _ => panic!("unknown reply {line:?}"),
+        read_reply(&mut self.socket, &LIMITS).map(|reply| shown(&reply))
+    }
+}
+
+/// A reply as text.
+fn shown(reply: &Reply) -> String {
+    let all = |replies: &[Reply]| replies.iter().map(shown).collect::<Vec<_>>().join(", ");
+    match reply {
+        Reply::Status(text) => format!("+{text}"),
+        Reply::Error(text) => format!("-{text}"),
+        Reply::Integer(number) => format!(":{number}"),
+        Reply::Null => "nil".to_owned(),
+        Reply::Bulk(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+        Reply::Verbatim(bytes) => format!("={}", bytes.escape_ascii()),
+        Reply::Array(replies) => format!("[{}]", all(replies)),
+        Reply::Set(replies) => format!("~[{}]", all(replies)),
+        Reply::Map(pairs) => {
+            let pairs =
+                pairs.iter().map(|(key, value)| format!("{}: {}", shown(key), shown(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
         }
     }
 }
@@ -309,12 +304,8 @@ pub(crate) fn words(line: &str) -> Vec<&str> {
 
 /// A request as an array of words.
 pub(crate) fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend(format!("${}\r\n", word.as_ref().len()).bytes());
-        bytes.extend(word.as_ref());
-        bytes.extend(b"\r\n");
-    }
+    let mut bytes = Vec::new();
+    encode(&mut bytes, words);
     bytes
 }
 

@@ -11,10 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::Running;
 use crate::requests::Choices;
+use fastrand::Rng;
 use halite::Durable;
 
-/// splitmix64, from a seed that the test prints.
-struct Random(u64);
+/// From a seed that the test prints.
+struct Random(Rng);
 
 impl Random {
     fn new() -> Self {
@@ -22,16 +23,13 @@ impl Random {
         let seed =
             std::env::var("HALITE_TEST_SEED").map_or(now, |seed| seed.parse().expect("a number"));
         println!("HALITE_TEST_SEED={seed}");
-        Self(seed)
+        Self(Rng::with_seed(seed))
     }
 }
 
 impl Choices for Random {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.0.u64(..bound)
     }
 }
 

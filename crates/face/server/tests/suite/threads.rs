@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::common::{Client, Running, request, scan};
+use fastrand::Rng;
 
 on_threads! {
     many_large_replies_at_once_all_arrive
@@ -32,24 +33,13 @@ on_threads! {
     nothing_expires_while_clients_are_paused
 }
 
-/// splitmix64, from a seed that the test prints.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-        let seed =
-            std::env::var("HALITE_TEST_SEED").map_or(now, |seed| seed.parse().expect("a number"));
-        println!("HALITE_TEST_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
+/// A generator from a seed that the test prints.
+fn seeded() -> Rng {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed =
+        std::env::var("HALITE_TEST_SEED").map_or(now, |seed| seed.parse().expect("a number"));
+    println!("HALITE_TEST_SEED={seed}");
+    Rng::with_seed(seed)
 }
 
 fn a_pipeline_over_all_partitions_is_answered_in_order() {
@@ -88,13 +78,13 @@ fn a_pipeline_over_all_partitions_is_answered_in_order() {
 /// The keys of one client, and the values that it expects.
 struct Model {
     prefix: String,
-    random: Random,
+    random: Rng,
     values: BTreeMap<String, String>,
 }
 
 impl Model {
     fn key(&mut self) -> String {
-        format!("{}:{}", self.prefix, self.random.below(12))
+        format!("{}:{}", self.prefix, self.random.u64(..12))
     }
 
     fn show(&self, key: &str) -> String {
@@ -104,9 +94,9 @@ impl Model {
     /// A request, and the reply to it.
     fn step(&mut self) -> (Vec<String>, String) {
         let (a, b, c) = (self.key(), self.key(), self.key());
-        let value = self.random.below(1000).to_string();
+        let value = self.random.u64(..1000).to_string();
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        match self.random.below(12) {
+        match self.random.u64(..12) {
             0 | 1 => {
                 let request = words(&["SET", &a, &value]);
                 self.values.insert(a, value);
@@ -173,8 +163,8 @@ impl Model {
         for _ in 0..rounds {
             let (mut requests, mut expected) = (Vec::new(), Vec::new());
             let mut transaction: Option<Vec<String>> = None;
-            for _ in 0..self.random.below(30) {
-                match (self.random.below(8), &transaction) {
+            for _ in 0..self.random.u64(..30) {
+                match (self.random.u64(..8), &transaction) {
                     (0, None) => {
                         requests.extend(request(&["MULTI"]));
                         expected.push("+OK".to_owned());
@@ -212,10 +202,10 @@ impl Model {
 
 fn random_commands_do_what_they_do_alone() {
     let server = Running::start();
-    let mut random = Random::new();
+    let mut random = seeded();
     thread::scope(|scope| {
         for number in 0..6 {
-            let random = Random(random.below(u64::MAX));
+            let random = random.fork();
             let prefix = format!("client{number}");
             let mut model = Model { prefix, random, values: BTreeMap::new() };
             let mut client = server.client();

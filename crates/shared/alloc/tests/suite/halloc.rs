@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_alloc::{
-    Address, Device, Error, HALLOC_LEN_MAX, Halloc, OBJECT_LEN_MAX, Object, ObjectPool, SEGMENT,
-    ScratchPool, Segments, ZONE_LEN, ZonePool,
+    Address, COMMITTED_ZONE_LEN, CommittedZonePool, Device, Error, HALLOC_LEN_MAX, Halloc,
+    OBJECT_LEN_MAX, Object, ObjectPool, SEGMENT, ScratchPool, Segments,
 };
 use halite_pmem::{Fresh, PoolOptions, Traffic};
 use proptest::prelude::*;
@@ -150,7 +150,7 @@ fn what_is_damaged_or_foreign_is_named() {
     let segments = create(&path, 64);
     let pool = ObjectPool::open(&segments.device(3), 256).unwrap();
     put(&pool, 1);
-    let zone = ZonePool::new(&segments.device(4)).create(0).unwrap();
+    let zone = CommittedZonePool::new(&segments.device(4)).create(0).unwrap();
     segments.device(5).get(0).unwrap().commit().unwrap();
     let object_at = pool.claim(0).unwrap().offset();
     let segment_at = object_at / SEGMENT * SEGMENT;
@@ -165,10 +165,10 @@ fn what_is_damaged_or_foreign_is_named() {
     }
     let segments = reopen(&path);
     for device in [3, 5] {
-        let error = ZonePool::new(&segments.device(device)).open(0).err().unwrap();
+        let error = CommittedZonePool::new(&segments.device(device)).open(0).err().unwrap();
         assert!(matches!(error, Error::NotObjects { .. }), "{error}");
     }
-    let error = ZonePool::new(&segments.device(4)).open(1).err().unwrap();
+    let error = CommittedZonePool::new(&segments.device(4)).open(1).err().unwrap();
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     drop(segments);
     // Each byte of the header's line, without padding, and of the words.
@@ -327,7 +327,7 @@ proptest! {
 fn a_zone_keeps_what_was_published_without_a_gap() {
     let (_folder, path) = folder();
     let segments = create(&path, 64);
-    let zones = ZonePool::new(&segments.device(1));
+    let zones = CommittedZonePool::new(&segments.device(1));
     let zone = zones.create(3).unwrap();
     assert!(zones.open(3).is_err(), "it is open");
     let publish = |mut grant: halite_pmem::Grant<'_>, byte: u8| {
@@ -345,12 +345,12 @@ fn a_zone_keeps_what_was_published_without_a_gap() {
     let cost = segments.pool().traffic() - before;
     assert_eq!((cost.flushes, cost.fences, cost.lines), (1, 1, 1));
     publish(zone.get(64).unwrap(), 3);
-    assert!(zone.get(ZONE_LEN).is_none());
-    assert_eq!(zone.remaining(), ZONE_LEN - 256);
+    assert!(zone.get(COMMITTED_ZONE_LEN).is_none());
+    assert_eq!(zone.remaining(), COMMITTED_ZONE_LEN - 256);
     drop((zone, zones, segments));
 
     let segments = reopen(&path);
-    let zones = ZonePool::new(&segments.device(1));
+    let zones = CommittedZonePool::new(&segments.device(1));
     assert_eq!(zones.numbers(), [3]);
     let zone = zones.open(3).unwrap();
     assert_eq!(zone.number(), 3);
@@ -369,13 +369,13 @@ fn a_zone_keeps_what_was_published_without_a_gap() {
 fn a_zone_with_a_damaged_end_is_named() {
     let (_folder, path) = folder();
     let segments = create(&path, 64);
-    drop(ZonePool::new(&segments.device(1)).create(0).unwrap());
+    drop(CommittedZonePool::new(&segments.device(1)).create(0).unwrap());
     let at = segments.device(1).claim(0, 0, 64).unwrap().offset() + 64;
     drop(segments);
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     for end in [0, 64 << 16, u64::MAX] {
         file.write_all_at(&end.to_le_bytes(), at).unwrap();
-        let error = ZonePool::new(&reopen(&path).device(1)).open(0).err().unwrap();
+        let error = CommittedZonePool::new(&reopen(&path).device(1)).open(0).err().unwrap();
         assert!(matches!(error, Error::Damaged { .. }), "{error}");
     }
 }

@@ -25,9 +25,9 @@ mod part;
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use super::{RadixTree, Records};
+use crate::parallel::map_with;
 use crate::sync::Ordering;
 use bounds::Bounds;
 use builder::{Builder, Subtree};
@@ -98,7 +98,7 @@ impl RadixTree {
         let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
         parts.iter_mut().for_each(Part::divide);
         let ranges = (0..bounds.ranges()).collect();
-        let subtrees = in_parallel(threads, ranges, |sorter: &mut Sorter, range| {
+        let subtrees = map_with("radix-load", threads, ranges, |sorter: &mut Sorter, range| {
             let mut builder = Builder::new(&self.arena, records, bounds.own_len(range));
             let sorted = sorter.sort(&parts, range, records).iter();
             let keys = sorted.filter(|item| builder.push(&Subtree::of(item))).count();
@@ -160,31 +160,4 @@ impl Sorter {
         }
         sorted
     }
-}
-
-/// Runs each job, on so many threads, each of which has a `T`; returns their results, in order.
-fn in_parallel<T: Default, J: Send, R: Send>(
-    threads: usize,
-    jobs: Vec<J>,
-    work: impl Fn(&mut T, J) -> R + Sync,
-) -> Vec<R> {
-    let mut results: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
-    let threads = threads.min(jobs.len());
-    let queue = Mutex::new(jobs.into_iter().zip(&mut results));
-    let next = || locked(&queue).next();
-    let one = || {
-        let mut own = T::default();
-        while let Some((job, result)) = next() {
-            *result = Some(work(&mut own, job));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            // If the thread cannot be started, this one does its share.
-            let _ = thread::Builder::new().name("radix-load".into()).spawn_scoped(scope, one);
-        }
-        one();
-    });
-    drop(queue);
-    results.into_iter().flatten().collect()
 }

@@ -10,9 +10,10 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use halite_bench::{Contender, Result, RunOptions, Sample};
 
-use super::contents::{Contents, Random, last_writes};
+use super::contents::{Contents, last_writes};
 use super::sys::Blocks;
 use super::{PoolFile, expect, named};
 
@@ -39,7 +40,7 @@ pub(super) struct Size {
 struct Writes {
     folder: PathBuf,
     size: Size,
-    random: Random,
+    random: Rng,
     array: Option<Array>,
 }
 
@@ -51,7 +52,7 @@ struct Array {
 
 /// The contender that writes so much.
 pub(super) fn contender(options: &RunOptions, size: Size) -> Contender<'static> {
-    let (folder, random) = (options.folder.clone(), Random(options.seed));
+    let (folder, random) = (options.folder.clone(), Rng::with_seed(options.seed));
     let mut workload = Writes { folder, size, random, array: None };
     Contender::new(NAME, move || workload.measure())
 }
@@ -83,7 +84,7 @@ impl Writes {
             none => none.insert(Array::new(&self.folder, size)?),
         };
         let places = |thread: u64| -> Vec<u64> {
-            let mut below = || thread * size.pages + self.random.below(size.pages);
+            let mut below = || thread * size.pages + self.random.u64(..size.pages);
             (0..size.writes).map(|_| below()).collect()
         };
         let places: Vec<Vec<u64>> = (0..size.threads).map(places).collect();

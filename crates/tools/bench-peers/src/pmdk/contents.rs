@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
+
 /// Distinct contents of a measurement, as in the experiments that these contenders join.
 const DISTINCT: u64 = 64;
 
@@ -14,9 +16,8 @@ pub(super) struct Contents {
 impl Contents {
     /// Contents of `len` bytes.
     pub(super) fn new(seed: u64, len: u64) -> Self {
-        let mut random = Random(seed);
-        let words = (DISTINCT * len).div_ceil(8);
-        let bytes = (0..words).flat_map(|_| random.next().to_le_bytes()).collect();
+        let mut bytes = vec![0; (DISTINCT * len) as usize];
+        Rng::with_seed(seed).fill(&mut bytes);
         Self { bytes, len: len as usize }
     }
 
@@ -24,24 +25,6 @@ impl Contents {
     pub(super) fn of(&self, number: u64) -> &[u8] {
         let start = (number % DISTINCT) as usize * self.len;
         &self.bytes[start..start + self.len]
-    }
-}
-
-/// Random numbers: SplitMix64.
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 }
 

@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use fastrand::Rng;
 use halite_bench::{Contender, Result, RunOptions, Sample};
 
-use super::contents::{Contents, Random, last_writes};
+use super::contents::{Contents, last_writes};
 use super::sys::Object;
 use super::{PoolFile, expect, named};
 
@@ -37,8 +38,8 @@ struct Updates {
     updates: u64,
     pattern: Pattern,
     contents: Contents,
-    random: Random,
-    /// The place where the sequence goes on.
+    random: Rng,
+    /// Where the sequence goes on.
     next: u64,
     array: Option<Array>,
 }
@@ -64,7 +65,7 @@ pub(super) fn contender(
         updates,
         pattern,
         contents: Contents::new(options.seed, cell_bytes),
-        random: Random(options.seed),
+        random: Rng::with_seed(options.seed),
         next: 0,
         array: None,
     };
@@ -105,7 +106,7 @@ impl Updates {
 
     fn places(&mut self, count: u64) -> Vec<u64> {
         let next = |_| match self.pattern {
-            Pattern::Random => self.random.below(count),
+            Pattern::Random => self.random.u64(..count),
             Pattern::Sequential => {
                 self.next = (self.next + 1) % count;
                 self.next

@@ -10,11 +10,11 @@ use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use halite_blocks::cell::{Cells, Cow, Fam, Form, Logged, Packing, Shape};
 use halite_pmem::{Fresh, LINE, probe};
 use serde_json::Value;
 
-use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Run, RunOptions, Sample, Scratch};
 
 /// Bytes of a value.
@@ -140,12 +140,12 @@ impl Arrays {
         effort: &Effort,
         seed: u64,
     ) -> Vec<Contender<'_>> {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         // Each begins elsewhere: the forms share an array, and shall not warm it for each other.
         let mut order = || Order {
             pattern,
-            next: random.next_u64(),
-            random: Random::new(random.next_u64()),
+            next: random.u64(..),
+            random: Rng::with_seed(random.u64(..)),
             operations: effort.operations(op),
         };
         let mut contenders = vec![
@@ -236,7 +236,7 @@ struct Order {
     pattern: Pattern,
     /// The place where the sequence goes on.
     next: u64,
-    random: Random,
+    random: Rng,
     operations: usize,
 }
 
@@ -248,7 +248,7 @@ impl Order {
                 self.next = (self.next % count + 1) % count;
                 self.next
             }
-            Pattern::Random => self.random.below(count),
+            Pattern::Random => self.random.u64(..count),
         };
         (0..self.operations).map(next).collect()
     }

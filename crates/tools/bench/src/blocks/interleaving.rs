@@ -9,13 +9,13 @@
 
 use std::time::Instant;
 
+use fastrand::Rng;
 use halite_blocks::interleave::{
     Group, LEAF_LEN, Leaves, Overlap, insert_all, interleave, look_up_all, yield_now,
 };
 use halite_pmem::{Fresh, LINE, Pool, Words};
 use serde_json::json;
 
-use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Row, Run, RunOptions, Sample, Scratch};
 
 /// How much is measured.
@@ -301,8 +301,8 @@ fn filled(pool: &Pool, scale: &Scale) -> Result<Leaves> {
 
 /// New keys for random leaves.
 fn inserts(seed: u64, scale: &Scale) -> impl Iterator<Item = (u64, u64)> + use<> {
-    let (mut random, leaves) = (Random::new(seed), scale.leaves());
-    (0..scale.inserts).map(move |_| (random.below(leaves), random.next_u64()))
+    let (mut random, leaves) = (Rng::with_seed(seed), scale.leaves());
+    (0..scale.inserts).map(move |_| (random.u64(..leaves), random.u64(..)))
 }
 
 /// Keys that random leaves have.
@@ -312,13 +312,13 @@ fn lookups(seed: u64, scale: &Scale) -> impl Iterator<Item = (u64, u64)> + use<>
 
 /// Random leaves and slots of theirs: [`filled`] gives each leaf one pair after the other.
 fn places(seed: u64, scale: &Scale) -> impl Iterator<Item = (u64, u64)> + use<> {
-    let (mut random, leaves) = (Random::new(seed), scale.leaves());
-    (0..scale.lookups).map(move |_| (random.below(leaves), random.below(PAIRS)))
+    let (mut random, leaves) = (Rng::with_seed(seed), scale.leaves());
+    (0..scale.lookups).map(move |_| (random.u64(..leaves), random.u64(..PAIRS)))
 }
 
 /// One of the keys of a leaf.
 fn key(leaf: u64, number: u64) -> u64 {
-    Random::new(leaf * PAIRS + number).next_u64()
+    Rng::with_seed(leaf * PAIRS + number).u64(..)
 }
 
 /// The value of a key.

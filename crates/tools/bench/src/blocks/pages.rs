@@ -12,6 +12,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use halite_blocks::page::{
     ChecksummedPages, CopyOnWrite, CostModel, DirtyLines, Hybrid, MicroLog, PageBuffer, PageSize,
     PageStore, SealedMicroLog, Shape,
@@ -19,7 +20,6 @@ use halite_blocks::page::{
 use halite_pmem::{Fresh, Pool, UNIT, probe};
 use serde_json::json;
 
-use crate::random::Random;
 use crate::{Contender, Error, LIMIT, Params, Result, Run, RunOptions, Sample, Scratch};
 
 const EXPERIMENT: &str = "blocks.page";
@@ -192,7 +192,7 @@ impl Team {
         dirty: u32,
     ) -> Result<Vec<Sample>> {
         stores.rounds += 1;
-        let mut random = Random::new(self.seed ^ stores.rounds << 32);
+        let mut random = Rng::with_seed(self.seed ^ stores.rounds << 32);
         let fill = stores.rounds as u8;
         let mut buffers = self.buffers.borrow_mut();
         let mut turns = Vec::new();
@@ -287,7 +287,7 @@ fn in_threads<T: Send>(
 /// The raw loop.
 struct Raw {
     spaces: Vec<Fresh>,
-    random: Random,
+    random: Rng,
     _scratch: Scratch,
 }
 
@@ -295,7 +295,7 @@ impl Raw {
     fn new(options: &RunOptions, team: &Team) -> Result<Self> {
         let len = u64::from(team.shape.pages) * team.shape.page_size.bytes();
         let (scratch, spaces) = spaces(options, len, team.threads())?;
-        Ok(Self { spaces, random: Random::new(team.seed), _scratch: scratch })
+        Ok(Self { spaces, random: Rng::with_seed(team.seed), _scratch: scratch })
     }
 
     fn measure(&mut self, team: &Team) -> Result<Vec<Sample>> {
@@ -316,15 +316,15 @@ impl Raw {
     }
 }
 
-fn order(random: &mut Random, pages: u32, count: usize) -> Vec<u32> {
-    (0..count).map(|_| random.below(pages.into()) as u32).collect()
+fn order(random: &mut Rng, pages: u32, count: usize) -> Vec<u32> {
+    (0..count).map(|_| random.u32(..pages)).collect()
 }
 
-/// Draws so many of a page's lines, each as likely as the others.
-fn lines(random: &mut Random, dirty: u32, page_size: PageSize) -> DirtyLines {
+/// So many of a page's lines, each as likely as the others.
+fn lines(random: &mut Rng, dirty: u32, page_size: PageSize) -> DirtyLines {
     let (mut lines, mut left) = (DirtyLines::default(), dirty);
     for line in 0..page_size.lines() {
-        if random.below(u64::from(page_size.lines() - line)) < u64::from(left) {
+        if random.u64(..u64::from(page_size.lines() - line)) < u64::from(left) {
             lines.insert(line);
             left -= 1;
         }

@@ -8,10 +8,10 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use halite_pmem::LINE;
 use serde_json::json;
 
-use crate::random::Random;
 use crate::{Params, Summary};
 
 pub mod bandwidth;
@@ -72,13 +72,13 @@ struct Offsets {
     block: u64,
     blocks: u64,
     next: u64,
-    random: Random,
+    random: Rng,
 }
 
 impl Offsets {
     /// Blocks of `block` bytes in `bytes`, at least one; a power of two, if they are scattered.
     fn new(pattern: Pattern, block: u64, bytes: u64, seed: u64) -> Self {
-        Self { pattern, block, blocks: bytes / block, next: 0, random: Random::new(seed) }
+        Self { pattern, block, blocks: bytes / block, next: 0, random: Rng::with_seed(seed) }
     }
 
     /// The next so many.
@@ -90,7 +90,7 @@ impl Offsets {
                     self.next += 1;
                     (self.next - 1) % self.blocks
                 }
-                Pattern::Random => self.random.below(self.blocks),
+                Pattern::Random => self.random.u64(..self.blocks),
                 Pattern::Scattered => {
                     // Has no factor in common with a power of two.
                     const STEP: u64 = 0x9e37_79b1;

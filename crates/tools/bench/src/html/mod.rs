@@ -1,6 +1,6 @@
 //! The report for people: one HTML file that needs no other file.
 //!
-//! [`write()`] sorts the rows into topics (`figures.rs`, `design.rs` and `network.rs` have the list), turns each
+//! [`write()`] sorts the rows into topics (`topics` has the list, `figures.rs` says what a topic is), turns each
 //! figure's rows into panels of series (`plot.rs`, `shape.rs`), and draws those as SVG (`lines.rs` and `bars.rs`, on
 //! axes from `scale.rs`). Under the figures of a topic stands the table of all its rows (`tables.rs`). There is no
 //! script and no file to load; colours follow the reader's theme. The row of the experiment `run` describes the run and
@@ -8,13 +8,10 @@
 
 mod bars;
 mod chart;
-mod design;
-mod figures;
+pub(crate) mod figures;
 mod grid;
 mod lines;
-mod lsm;
 mod markup;
-mod network;
 mod page;
 mod plot;
 mod quantity;

@@ -1,12 +1,12 @@
 //! The page: a description of the run, its contents, and the topics.
 
-use super::figures::{OTHERS, TOPICS, Topic, matches};
+use super::figures::{OTHERS, Topic, matches};
 use super::grid::RUN;
 use super::markup::escape;
 use super::quantity;
 use super::topic;
-use super::{design, lsm, network};
 use crate::row::Row;
+use crate::topics;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -100,7 +100,7 @@ fn parts(rows: &[Row]) -> Vec<Part<'_>> {
             Some(place) => parts[place].topics.push(topic),
             None => parts.push(Part { title, topics: vec![topic] }),
         };
-    for topic in TOPICS.iter().chain(lsm::TOPICS).chain(design::TOPICS).chain(network::TOPICS) {
+    for topic in topics::all() {
         let takes =
             |row: &&Row| topic.experiments.iter().any(|name| matches(name, &row.experiment));
         let (taken, others): (Vec<&Row>, Vec<&Row>) = left.into_iter().partition(takes);

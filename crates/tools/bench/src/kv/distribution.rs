@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fastrand::Rng;
+
 use super::records::fnv_hash;
 use super::zipfian::Zipfian;
 use crate::Error;
-use crate::random::Random;
 
 /// How likely each record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,9 +110,9 @@ impl Chooser {
 
     /// The number of one of the `known` records, which become more while a workload inserts.
     #[inline]
-    pub(crate) fn next(&mut self, random: &mut Random, known: u64) -> u64 {
+    pub(crate) fn next(&mut self, random: &mut Rng, known: u64) -> u64 {
         match self {
-            Self::Uniform => random.below(known),
+            Self::Uniform => random.u64(..known),
             Self::Scrambled { zipfian, space } => loop {
                 let number = fnv_hash(zipfian.next(random)) % *space;
                 if number < known {
@@ -120,7 +121,7 @@ impl Chooser {
             },
             Self::Zipfian(zipfian) => zipfian.next(random).min(known - 1),
             Self::SelfSimilar { exponent } => {
-                ((known as f64 * random.fraction().powf(*exponent)) as u64).min(known - 1)
+                ((known as f64 * random.f64().powf(*exponent)) as u64).min(known - 1)
             }
             Self::Latest(zipfian) => {
                 zipfian.grow(known);
@@ -138,7 +139,7 @@ mod tests {
 
     fn drawn(distribution: Distribution, ycsb: bool, records: u64) -> Vec<u64> {
         let mut chooser = Chooser::new(distribution, distribution.default_skew(), records, 0, ycsb);
-        let mut random = Random::new(5);
+        let mut random = Rng::with_seed(5);
         let mut drawn = vec![0; records as usize];
         (0..DRAWS).for_each(|_| drawn[chooser.next(&mut random, records) as usize] += 1);
         drawn
@@ -171,7 +172,7 @@ mod tests {
         assert!(share(&newest_first[..10]) > 0.3);
 
         let mut chooser = Chooser::new(Distribution::Latest, 0.99, 1000, 0, true);
-        let mut random = Random::new(1);
+        let mut random = Rng::with_seed(1);
         for known in 1000..3000 {
             assert!(chooser.next(&mut random, known) < known);
         }
@@ -198,7 +199,7 @@ mod tests {
         for (_, distribution) in NAMES {
             let chooser = Chooser::new(distribution, distribution.default_skew(), 100, 100, true);
             let draw = |seed| -> Vec<u64> {
-                let (mut chooser, mut random) = (chooser.clone(), Random::new(seed));
+                let (mut chooser, mut random) = (chooser.clone(), Rng::with_seed(seed));
                 (100..200).map(|known| chooser.next(&mut random, known)).collect()
             };
             assert_eq!(draw(1), draw(1));

@@ -30,7 +30,9 @@ pub use options::{KvOptions, Length};
 pub use store::{Counters, Memory, Pair, Session, Store, StoreError, StoreResult};
 pub use workload::{Kind, Mix, Workload};
 
-use crate::random::{Random, mix};
+use fastrand::Rng;
+
+use crate::mix::mix;
 use crate::run::{Contender, Run};
 use crate::scratch::Home;
 use crate::{Error, Result, Sample};
@@ -254,7 +256,7 @@ fn worker<'s>(
 ) -> Result<Worker<'s>> {
     let session = store.session().map_err(Error::of_store(store.name(), "open a session"))?;
     let records = Records::new(options.key_form(workload), options.value_len(workload), seed);
-    let random = Random::new(mix(seed) ^ mix(thread as u64));
+    let random = Rng::with_seed(mix(seed) ^ mix(thread as u64));
     let (threads, name) = (options.threads, store.name());
     Ok(Worker::new(
         (thread, threads),

@@ -11,6 +11,7 @@ use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use hdrhistogram::Histogram;
 
 use super::options::Length;
@@ -18,7 +19,6 @@ use super::process;
 use super::store::{Counters, Store};
 use super::worker::{Operation, Worker};
 use super::workload::{KINDS, Kind};
-use crate::random::Random;
 use crate::summary::deviation;
 use crate::{Error, Result, Sample};
 
@@ -225,7 +225,7 @@ impl Shared<'_> {
 
     fn closed_loop(&self, worker: &mut Worker<'_>) -> Result<Part> {
         let mut latencies = Latencies::new();
-        let mut which = Random::new(worker.thread as u64);
+        let mut which = Rng::with_seed(worker.thread as u64);
         let (most, deadline) = self.bounds();
         let start = Instant::now();
         let (mut end, mut operations) = (start, 0);
@@ -234,7 +234,7 @@ impl Shared<'_> {
                 break;
             }
             let Some(operation) = worker.next() else { break };
-            if which.below(TIMED) == 0 {
+            if which.u64(..TIMED) == 0 {
                 let begun = Instant::now();
                 worker.execute(&operation)?;
                 end = Instant::now();

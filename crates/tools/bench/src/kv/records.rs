@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::random::{Random, mix};
+use fastrand::Rng;
+
+use crate::mix::mix;
 
 /// The least bytes of a value: the hash and the version.
 pub(crate) const VALUE_LEN_MIN: usize = 8;
@@ -65,9 +67,9 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Records {
     pub(crate) fn new(form: KeyForm, value_len: usize, seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let words = (NOISE + value_len).div_ceil(8);
-        let noise = (0..words).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+        let noise = (0..words).flat_map(|_| random.u64(..).to_le_bytes()).collect();
         let key = match form {
             KeyForm::User => b"user".to_vec(),
             KeyForm::Padded => [b"user".as_slice(), &[b'0'; DIGITS]].concat(),

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use fastrand::Rng;
+
 use super::distribution::Chooser;
 use super::inserted::Inserted;
 use super::records::{Records, VERSIONS};
 use super::store::Session;
 use super::workload::{Kind, Mix, ScanLength};
-use crate::random::Random;
 use crate::{Error, Result};
 
 /// The source of a thread's operations.
@@ -37,7 +38,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) store: &'a str,
     pub(crate) session: Box<dyn Session + 'a>,
     pub(crate) records: Records,
-    pub(crate) random: Random,
+    pub(crate) random: Rng,
     pub(crate) source: Source,
     pub(crate) inserted: &'a Inserted,
     /// Operations made so far.
@@ -59,7 +60,7 @@ impl<'a> Worker<'a> {
         (thread, threads): (usize, usize),
         (store, session): (&'a str, Box<dyn Session + 'a>),
         records: Records,
-        random: Random,
+        random: Rng,
         source: Source,
         (inserted, loaded): (&'a Inserted, u64),
     ) -> Self {

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fastrand::Rng;
+
 use super::distribution::Distribution;
 use super::records::KeyForm;
 use crate::Error;
-use crate::random::Random;
 
 /// A kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +58,8 @@ impl Mix {
 
     /// The next operation's kind.
     #[inline]
-    pub(crate) fn choose(&self, random: &mut Random) -> Kind {
-        let mut left = if self.0.len() > 1 { random.below(self.sum()) } else { 0 };
+    pub(crate) fn choose(&self, random: &mut Rng) -> Kind {
+        let mut left = if self.0.len() > 1 { random.u64(..self.sum()) } else { 0 };
         for (kind, part) in &self.0 {
             match left.checked_sub(u64::from(*part)) {
                 Some(rest) => left = rest,
@@ -181,9 +182,9 @@ pub(crate) enum ScanLength {
 }
 
 impl ScanLength {
-    pub(crate) fn next(self, random: &mut Random) -> u64 {
+    pub(crate) fn next(self, random: &mut Rng) -> u64 {
         match self {
-            Self::UpTo(most) => 1 + random.below(most),
+            Self::UpTo(most) => 1 + random.u64(..most),
             Self::Always(pairs) => pairs,
         }
     }
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn a_mix_is_drawn_in_its_proportions() {
         let mix: Mix = "read=70,update=20,scan=10".parse().unwrap();
-        let mut random = Random::new(1);
+        let mut random = Rng::with_seed(1);
         let drawn: Vec<_> = (0..100_000).map(|_| mix.choose(&mut random)).collect();
         for (_, kind) in KINDS {
             let found = drawn.iter().filter(|drawn| **drawn == kind).count() as f64 / 1e5;

@@ -5,7 +5,7 @@
 //! as YCSB and `PiBench` do: the first two items are exact, the others follow an approximation of the
 //! inverse by one power.
 
-use crate::random::Random;
+use fastrand::Rng;
 
 /// A zipfian distribution over a number of items that may grow.
 #[derive(Debug, Clone)]
@@ -50,8 +50,8 @@ impl Zipfian {
 
     /// The next item; the first is the likeliest.
     #[inline]
-    pub(crate) fn next(&self, random: &mut Random) -> u64 {
-        let fraction = random.fraction();
+    pub(crate) fn next(&self, random: &mut Rng) -> u64 {
+        let fraction = random.f64();
         let scaled = fraction * self.zeta;
         if scaled < 1.0 {
             return 0;
@@ -73,7 +73,7 @@ mod tests {
         const DRAWS: u64 = 1_000_000;
         for (items, theta) in [(1000, 0.99), (1000, 0.5), (100_000, 0.99)] {
             let zipfian = Zipfian::new(items, theta);
-            let mut random = Random::new(3);
+            let mut random = Rng::with_seed(3);
             let mut drawn = vec![0_u64; items as usize];
             (0..DRAWS).for_each(|_| drawn[zipfian.next(&mut random) as usize] += 1);
             let weight = |item: u64| ((item + 1) as f64).powf(-theta);

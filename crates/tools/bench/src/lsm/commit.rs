@@ -9,7 +9,7 @@
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use halite::{CommitPoints, WaitStrategy};
+use halite_lsm::experiments::{CommitPoints, WaitStrategy};
 use halite_pmem::Fresh;
 use hdrhistogram::Histogram;
 use serde_json::json;

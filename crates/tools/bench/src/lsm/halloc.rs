@@ -124,7 +124,7 @@ fn pool(options: &RunOptions, size: u64) -> Result<Vec<Sample>> {
 }
 
 fn zone(options: &RunOptions, size: u64) -> Result<Vec<Sample>> {
-    const { assert!(HALLOC_LEN_MAX < halite_alloc::ZONE_LEN) };
+    const { assert!(HALLOC_LEN_MAX < halite_alloc::COMMITTED_ZONE_LEN) };
     let count = allocations(options, size);
     let home = Home::new(&options.folder)?;
     let segments = segments(options, &home, size)?;

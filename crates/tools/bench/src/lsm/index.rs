@@ -13,7 +13,7 @@ use std::time::Instant;
 use halite_index::{Direction, FullKeys, PartialKeyTree, PartialLen, RadixTree, Records};
 use serde_json::{Value, json};
 
-use crate::random::mix;
+use crate::mix::mix;
 use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
 
 /// The experiment.

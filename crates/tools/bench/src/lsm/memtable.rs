@@ -14,7 +14,7 @@ use super::setting::{Setting, xp};
 use super::stores::{LsmStore, XP};
 use super::tenant::Place;
 use crate::kv::{Memory, Pair, Store};
-use crate::random::mix;
+use crate::mix::mix;
 use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
 
 /// The experiment.

@@ -5,9 +5,8 @@
 //! memtables in persistent memory (`xp`), the same engine with a log and volatile memtables (`xs`), and peers, all with
 //! as much memory (`stores`). Such a store lives in a folder of its own, where it is opened for a turn and closed again
 //! (`tenant`), and its files are kept out of the kernel's page cache (`page_cache`), like those of the paper's stores
-//! by direct I/O. At the end `asked` reports whether each requirement was reached.
+//! by direct I/O.
 
-mod asked;
 mod commit;
 mod global_index;
 pub mod halloc;
@@ -28,7 +27,6 @@ mod ycsb;
 use std::path::Path;
 
 use crate::{Experiment, Result, Run, experiment};
-pub(crate) use asked::NAME as ASKED;
 pub use options::LsmBenchOptions;
 pub use setting::Setting;
 
@@ -70,10 +68,8 @@ pub fn lsm(setting: &Setting<'_>, only: &[String], run: &mut Run<'_>) -> Result<
     let of_stores: Vec<_> = STORES.iter().filter(|one| chosen(one.name)).collect();
     let measurements = of_stores.iter().map(|one| (one.plan)(setting, run)).sum();
     run.plan(measurements);
-    let outcome = experiment::run(run, &of_parts)
-        .and_then(|()| of_stores.iter().try_for_each(|one| (one.run)(setting, run)));
-    asked::judge(run);
-    outcome
+    experiment::run(run, &of_parts)?;
+    of_stores.iter().try_for_each(|one| (one.run)(setting, run))
 }
 
 /// The task of the process that `recovery` kills: loads the store of that name in `folder`, prints a message, and waits

@@ -11,6 +11,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::json;
 
 use super::host_memory::touch;
@@ -19,7 +20,6 @@ use super::setting::{KEY_LEN, Setting, VALUE_LEN, records, records_of, xp, xs};
 use super::stores::{XP, XS};
 use super::tenant::{Place, load};
 use crate::kv::{Memory, Store, spawn_and_kill, tell_and_wait};
-use crate::random::Random;
 use crate::{Contender, Error, Result, Run, RunOptions, Sample};
 
 pub(super) const NAME: &str = "lsm.recovery";
@@ -150,7 +150,7 @@ fn recovered(
 ) -> Result<Vec<Sample>> {
     let count = records_of(bytes as f64, VALUE_LEN);
     let mut values = records(VALUE_LEN, seed);
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let name = store.name().to_owned();
     let start = Instant::now();
     store.open(folder).map_err(Error::of_store(&name, "open"))?;
@@ -175,7 +175,7 @@ fn recovered(
     while begun.elapsed() < asking {
         let (window, mut answers) = (Instant::now(), 0_u64);
         while window.elapsed() < WINDOW {
-            ask(random.below(count))?;
+            ask(random.u64(..count))?;
             answers += 1;
         }
         windows.push((answers as f64 / window.elapsed().as_secs_f64(), start.elapsed()));

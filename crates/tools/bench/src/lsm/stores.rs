@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use halite::{
-    Batch, CommitPoints, Database, Durability, Durable, KeySpace, LsmOptions, WaitStrategy,
-};
+use halite::{Batch, Database, Durability, Durable, KeySpace, LsmOptions};
+use halite_lsm::experiments::{CommitPoints, WaitStrategy};
 use halite_pmem::Profile;
 
 use crate::RunOptions;
@@ -66,7 +65,8 @@ impl LsmStore {
 
     /// Sets another way of committing.
     pub(super) fn committing(mut self, points: CommitPoints, wait: WaitStrategy) -> Self {
-        (self.options.commit_points, self.options.wait) = (points, wait);
+        let experiments = &mut self.options.experiments;
+        (experiments.commit_points, experiments.wait) = (points, wait);
         self
     }
 

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::page_cache::NoPageCache;
 use super::setting::{Setting, records};
 use crate::kv::distribution::{Chooser, Distribution};
@@ -14,7 +16,7 @@ use crate::kv::records::Records;
 use crate::kv::worker::{Source, Worker};
 use crate::kv::workload::ScanLength;
 use crate::kv::{Kind, Length, Mix, Pair, Store, process};
-use crate::random::{Random, mix};
+use crate::mix::mix;
 use crate::scratch::Home;
 use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
 
@@ -168,7 +170,7 @@ impl<'a> Tenant<'a> {
             let mut measured = phase::run(store, threads, pace, interrupted, &|thread| {
                 let name = store.name();
                 let session = store.session().map_err(Error::of_store(name, "open a session"))?;
-                let random = Random::new(mix(seed) ^ mix(thread as u64));
+                let random = Rng::with_seed(mix(seed) ^ mix(thread as u64));
                 Ok(Worker::new(
                     (thread, threads),
                     (name, session),

@@ -35,7 +35,7 @@ pub(super) fn write_amplification(fill: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use fastrand::Rng;
 
     /// Greedy collection of uniform updates, simulated: records written for each update.
     fn simulated(fill: f64) -> f64 {
@@ -43,7 +43,7 @@ mod tests {
         const PER_BLOCK: usize = 256;
         const NONE: usize = usize::MAX;
         let live = (fill * (BLOCKS * PER_BLOCK) as f64) as usize;
-        let mut random = Random::new(1);
+        let mut random = Rng::with_seed(1);
         let mut place_of = vec![NONE; live];
         let mut slots = vec![NONE; BLOCKS * PER_BLOCK];
         let mut count = vec![0_usize; BLOCKS];
@@ -61,7 +61,7 @@ mod tests {
                     }
                     updates += 1;
                     next_new += 1;
-                    if next_new <= live { next_new - 1 } else { random.below(live as u64) as usize }
+                    if next_new <= live { next_new - 1 } else { random.u64(..live as u64) as usize }
                 }
             };
             if used == PER_BLOCK {

@@ -3,9 +3,8 @@
 //! Those of [`RSTORE`] are about the foundations of its design. Those of `SERVERS` are about servers under load over
 //! the network (§5.8): [`rstore`] looks for the servers' programs (`server`); an experiment starts them, each in a
 //! process of its own, and loads them (`fleet`); then they take turns in [`Run::compare`], driven by the load generator
-//! ([`load`]). At the end `asked` reports whether each requirement was reached.
+//! ([`load`]).
 
-mod asked;
 mod fleet;
 mod gc;
 mod greedy;
@@ -23,7 +22,6 @@ mod tail;
 mod throughput;
 
 use crate::{Experiment, Params, Repeats, Result, Row, Run, Sample, experiment};
-pub(crate) use asked::NAME as ASKED;
 use fleet::Fleet;
 pub use options::RstoreOptions;
 
@@ -72,9 +70,7 @@ pub fn rstore(options: &RstoreOptions, only: &[String], run: &mut Run<'_>) -> Re
     let fleet = Fleet::find(options, run)?;
     let measurements = with_servers.iter().map(|one| (one.plan)(&fleet, run)).sum();
     run.plan(measurements);
-    let outcome = with_servers.iter().try_for_each(|one| (one.run)(&fleet, run));
-    asked::judge(run);
-    outcome
+    with_servers.iter().try_for_each(|one| (one.run)(&fleet, run))
 }
 
 /// Refuses the name of no experiment.

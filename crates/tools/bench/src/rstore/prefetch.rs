@@ -6,10 +6,11 @@
 //! As in the thesis all other work is left out: the index is an array of places in key order. With the predicate, each
 //! record is summed first and copied only if the sum is even, so that there is more work while the next one is fetched.
 
+use fastrand::Rng;
 use halite_pmem::Fresh;
 use serde_json::json;
 
-use crate::random::{Random, mix};
+use crate::mix::mix;
 use crate::{Contender, Params, Result, Run, RunOptions, Sample, Scratch};
 
 /// The experiment's name in rows.
@@ -50,8 +51,8 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
     let (bytes, scans) = (bytes(&run.options), scans(&run.options));
     let scratch = Scratch::large(run, bytes)?;
     let mut records = scratch.pool().claim(0, bytes)?;
-    let mut random = Random::new(run.options.seed);
-    let noise: Vec<u8> = (0..1 << 17).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+    let mut random = Rng::with_seed(run.options.seed);
+    let noise: Vec<u8> = (0..1 << 17).flat_map(|_| random.u64(..).to_le_bytes()).collect();
     for at in (0..bytes).step_by(noise.len()) {
         records.write(at, &noise);
     }
@@ -95,10 +96,7 @@ impl Places {
 
 fn shuffled(count: u64, seed: u64) -> Vec<u32> {
     let mut places: Vec<u32> = (0..count as u32).collect();
-    let mut random = Random::new(mix(seed));
-    for end in (1..places.len()).rev() {
-        places.swap(end, random.below(end as u64 + 1) as usize);
-    }
+    Rng::with_seed(mix(seed)).shuffle(&mut places);
     places
 }
 
@@ -111,12 +109,12 @@ fn scanned(
     seed: u64,
 ) -> Vec<Sample> {
     let (count, len) = (places.places.len() as u64, places.record_len);
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut buffer: Vec<u8> = Vec::with_capacity((SCANNED * len) as usize);
     let begin = std::time::Instant::now();
     for _ in 0..scans {
         buffer.clear();
-        let first = random.below(count - SCANNED);
+        let first = random.u64(..count - SCANNED);
         for number in first..first + SCANNED {
             if ahead > 0 && number + 1 < first + SCANNED {
                 let next = places.at(number + 1);

@@ -4,13 +4,13 @@
 
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use halite::{Database, Durability, KeySpace};
 use serde_json::json;
 
 use super::fleet::KEY_LEN;
 use super::throughput::{RECORDS, RECORDS_QUICK};
 use crate::kv::records::{KeyForm, Records};
-use crate::random::Random;
 use crate::scratch::Home;
 use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
 
@@ -93,12 +93,12 @@ fn scanned(
     seed: u64,
 ) -> Result<Vec<Sample>> {
     let mut records = Records::new(KeyForm::Padded, VALUE_LEN, seed);
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let (mut scans, mut pairs) = (0, 0);
     let mut buffer = Vec::new();
     let begin = Instant::now();
     while begin.elapsed() < length {
-        let start = records.key(random.below(count));
+        let start = records.key(random.u64(..count));
         buffer.clear();
         let mut last = start.to_vec();
         let found = space.range(start..).map_err(failed("scan it"))?.take(wanted as usize);

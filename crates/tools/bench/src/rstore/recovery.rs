@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use super::fleet::{Fleet, with};
 use super::load::{Operations, Workload};
-use super::server::{Answered, Server, Subject, Talk};
+use super::server::{Server, Subject, Talk};
+use halite_resp_client::Reply;
+
 use crate::kv::records::{KeyForm, Records};
-use crate::random::mix;
+use crate::mix::mix;
 use crate::{Contender, Error, Result, Run, Sample};
 
 const NAME: &str = "rstore.recovery";
@@ -107,10 +109,10 @@ fn restarted(
                         let Some(answer) = answer else { return };
                         first_ns.fetch_min(begin.elapsed().as_nanos() as u64, Relaxed);
                         let right = match &answer {
-                            Answered::Bytes(value) => {
+                            Reply::Bulk(value) => {
                                 records.version(records.last_key(), value).is_some()
                             }
-                            Answered::Nothing | Answered::Error(_) => false,
+                            _ => false,
                         };
                         if !right {
                             let mut wrong = wrong.lock().unwrap_or_else(|e| e.into_inner());
@@ -153,14 +155,14 @@ fn restarted(
 }
 
 /// The answer to a GET; `None` if the server is not there yet, or replies that it is loading.
-fn asked(talk: &mut Option<Talk>, addr: std::net::SocketAddr, key: &[u8]) -> Option<Answered> {
+fn asked(talk: &mut Option<Talk>, addr: std::net::SocketAddr, key: &[u8]) -> Option<Reply> {
     if talk.is_none() {
         *talk = Talk::open(addr).ok();
     }
     let answer = talk.as_mut().and_then(|talk| talk.ask(&[b"GET", key]).ok());
     match answer {
         None => *talk = None,
-        Some(Answered::Error(error)) if error.starts_with("LOADING") => {}
+        Some(Reply::Error(error)) if error.starts_with("LOADING") => {}
         Some(answer) => return Some(answer),
     }
     thread::sleep(NAP);

@@ -5,11 +5,13 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
+use halite_resp_client::{Client as Connection, Limits, Reply};
+
 use super::known::{Known, Place, Step};
 use super::values::{Key, TWINS, Values, Version};
-use super::wire::{Reply, Wire};
 use super::{Shared, Stage};
-use crate::random::{Random, mix};
+use crate::mix::mix;
 
 /// Requests of a check that are sent at once.
 const CHECKED_AT_ONCE: u64 = 64;
@@ -20,6 +22,18 @@ const PIPELINE_MAX: u64 = 16;
 /// One pipeline in this many is the last of its connection, and another one follows a scan.
 const RECONNECTS: u64 = 500;
 const SCANS: u64 = 2000;
+
+/// How long a reply may take: a server that hangs is a finding.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// No request here has a longer reply.
+const LIMITS: Limits = Limits {
+    line_len_max: 64 << 10,
+    string_len_max: 1 << 30,
+    items_max: 1 << 30,
+    depth_max: 4,
+    queue_len_max: 1 << 30,
+};
 
 /// Between two attempts to connect.
 const NAP: Duration = Duration::from_millis(5);
@@ -63,7 +77,7 @@ pub(super) struct Client<'a> {
     shared: &'a Shared,
     number: u64,
     values: Values,
-    random: Random,
+    random: Rng,
     known: Known,
     version: Version,
     done: Done,
@@ -71,7 +85,7 @@ pub(super) struct Client<'a> {
 
 impl<'a> Client<'a> {
     pub(super) fn new(shared: &'a Shared, number: u64, values: Values) -> Self {
-        let random = Random::new(mix(shared.seed ^ mix(number)));
+        let random = Rng::with_seed(mix(shared.seed ^ mix(number)));
         let known = Known::new(shared.keys, shared.groups);
         Self { shared, number, values, random, known, version: 0, done: Done::default() }
     }
@@ -87,13 +101,15 @@ impl<'a> Client<'a> {
             if stage == Stage::Checked && checked == Some(life) {
                 break;
             }
-            let outcome = Wire::open(addr).map_err(Trouble::Lost).and_then(|mut wire| {
-                if checked != Some(life) {
-                    self.check(&mut wire)?;
-                    checked = Some(life);
-                }
-                self.work(&mut wire, life)
-            });
+            let outcome = Connection::connect(addr, PATIENCE, LIMITS)
+                .map_err(Trouble::Lost)
+                .and_then(|mut connection| {
+                    if checked != Some(life) {
+                        self.check(&mut connection)?;
+                        checked = Some(life);
+                    }
+                    self.work(&mut connection, life)
+                });
             match outcome {
                 Ok(()) => {}
                 Err(Trouble::Found(what)) => return Err(format!("client {}: {what}", self.number)),
@@ -124,23 +140,24 @@ impl<'a> Client<'a> {
     }
 
     /// Compares all keys with the acknowledged and the outstanding writes, and goes on from the values found.
-    fn check(&mut self, wire: &mut Wire) -> Outcome {
+    fn check(&mut self, connection: &mut Connection) -> Outcome {
         let (mut keys, mut groups) = (Vec::new(), Vec::new());
         for first in (0..self.known.keys()).step_by(CHECKED_AT_ONCE as usize) {
             let part = first..(first + CHECKED_AT_ONCE).min(self.known.keys());
-            part.clone().for_each(|number| wire.request(&[b"GET", &self.key(number).bytes()]));
-            wire.send()?;
+            part.clone()
+                .try_for_each(|number| connection.queue(&[b"GET", &self.key(number).bytes()]))?;
+            connection.send()?;
             for number in part {
-                let version = self.version_of(self.key(number), &wire.reply()?)?;
+                let version = self.version_of(self.key(number), &connection.reply()?)?;
                 keys.push(self.allowed(Place::Key(number), version)?);
             }
         }
         for first in (0..self.known.groups()).step_by(CHECKED_AT_ONCE as usize) {
             let part = first..(first + CHECKED_AT_ONCE).min(self.known.groups());
-            part.clone().for_each(|number| ask_group(wire, self.number, number));
-            wire.send()?;
+            part.clone().try_for_each(|number| ask_group(connection, self.number, number))?;
+            connection.send()?;
             for number in part {
-                let version = self.group_version(self.number, number, &wire.reply()?)?;
+                let version = self.group_version(self.number, number, &connection.reply()?)?;
                 groups.push(self.allowed(Place::Group(number), version)?);
             }
         }
@@ -163,8 +180,8 @@ impl<'a> Client<'a> {
     fn version_of(&mut self, key: Key, reply: &Reply) -> Outcome<Version> {
         self.done.compared += 1;
         match reply {
-            Reply::Bytes(None) => Ok(0),
-            Reply::Bytes(Some(value)) => match self.values.version(key, value) {
+            Reply::Null => Ok(0),
+            Reply::Bulk(value) => match self.values.version(key, value) {
                 Some(version) => Ok(version),
                 None => found(format!("{key:?} has {} bytes that nobody put there", value.len())),
             },
@@ -188,26 +205,26 @@ impl<'a> Client<'a> {
     }
 
     /// Pipelines, until it is time for another connection, or the work is over.
-    fn work(&mut self, wire: &mut Wire, life: u64) -> Outcome {
+    fn work(&mut self, connection: &mut Connection, life: u64) -> Outcome {
         while self.shared.is_working(life) {
             let depth =
-                if self.random.below(4) == 0 { 1 } else { 1 + self.random.below(PIPELINE_MAX) };
+                if self.random.u64(..4) == 0 { 1 } else { 1 + self.random.u64(..PIPELINE_MAX) };
             let before = self.known.next();
             debug_assert!(before.is_none(), "a pipeline begins when the last one is answered");
             for _ in 0..depth {
                 let step = self.step();
-                self.ask(wire, step);
+                self.ask(connection, step)?;
                 self.known.sent(step);
             }
-            wire.send()?;
+            connection.send()?;
             while let Some(step) = self.known.next() {
-                self.hear(wire, step)?;
+                self.hear(connection, step)?;
                 self.known.answered();
             }
-            if self.random.below(SCANS) == 0 {
-                self.scan(wire)?;
+            if self.random.u64(..SCANS) == 0 {
+                self.scan(connection)?;
             }
-            if self.random.below(RECONNECTS) == 0 {
+            if self.random.u64(..RECONNECTS) == 0 {
                 return Ok(());
             }
         }
@@ -217,13 +234,13 @@ impl<'a> Client<'a> {
     }
 
     fn step(&mut self) -> Step {
-        let key = Place::Key(self.random.below(self.known.keys()));
-        let group = self.random.below(self.known.groups());
-        match self.random.below(100) {
+        let key = Place::Key(self.random.u64(..self.known.keys()));
+        let group = self.random.u64(..self.known.groups());
+        match self.random.u64(..100) {
             0..45 => Step::Get(key),
             45..50 => Step::Delete(key),
             50..55 => Step::Put(Place::Group(group), self.next_version()),
-            55..60 => Step::Look { client: self.random.below(self.shared.clients), group },
+            55..60 => Step::Look { client: self.random.u64(..self.shared.clients), group },
             _ => Step::Put(key, self.next_version()),
         }
     }
@@ -233,37 +250,39 @@ impl<'a> Client<'a> {
         self.version
     }
 
-    fn ask(&self, wire: &mut Wire, step: Step) {
+    fn ask(&self, connection: &mut Connection, step: Step) -> io::Result<()> {
         match step {
-            Step::Get(Place::Key(number)) => wire.request(&[b"GET", &self.key(number).bytes()]),
-            Step::Get(Place::Group(number)) => ask_group(wire, self.number, number),
-            Step::Look { client, group } => ask_group(wire, client, group),
+            Step::Get(Place::Key(number)) => connection.queue(&[b"GET", &self.key(number).bytes()]),
+            Step::Get(Place::Group(number)) => ask_group(connection, self.number, number),
+            Step::Look { client, group } => ask_group(connection, client, group),
             Step::Put(Place::Key(number), version) => {
                 let key = self.key(number);
-                wire.request(&[b"SET", &key.bytes(), &self.values.value(key, version)]);
+                connection.queue(&[b"SET", &key.bytes(), &self.values.value(key, version)])
             }
             Step::Put(Place::Group(number), version) => {
-                wire.request(&[b"MULTI"]);
+                connection.queue(&[b"MULTI"])?;
                 for key in twins(self.number, number) {
-                    wire.request(&[b"SET", &key.bytes(), &self.values.value(key, version)]);
+                    connection.queue(&[b"SET", &key.bytes(), &self.values.value(key, version)])?;
                 }
-                wire.request(&[b"EXEC"]);
+                connection.queue(&[b"EXEC"])
             }
-            Step::Delete(Place::Key(number)) => wire.request(&[b"DEL", &self.key(number).bytes()]),
+            Step::Delete(Place::Key(number)) => {
+                connection.queue(&[b"DEL", &self.key(number).bytes()])
+            }
             Step::Delete(Place::Group(number)) => {
                 let keys: Vec<_> = twins(self.number, number).map(Key::bytes).collect();
                 let words: Vec<_> =
                     [&b"DEL"[..]].into_iter().chain(keys.iter().map(|k| &k[..])).collect();
-                wire.request(&words);
+                connection.queue(&words)
             }
         }
     }
 
     /// Receives the reply to the next request, which is certain: no other client writes these keys.
-    fn hear(&mut self, wire: &mut Wire, step: Step) -> Outcome {
+    fn hear(&mut self, connection: &mut Connection, step: Step) -> Outcome {
         match step {
             Step::Get(place) => {
-                let reply = wire.reply()?;
+                let reply = connection.reply()?;
                 let version = match place {
                     Place::Key(number) => self.version_of(self.key(number), &reply)?,
                     Place::Group(number) => self.group_version(self.number, number, &reply)?,
@@ -276,14 +295,14 @@ impl<'a> Client<'a> {
                 }
             }
             Step::Look { client, group } => {
-                let reply = wire.reply()?;
+                let reply = connection.reply()?;
                 self.group_version(client, group, &reply)?;
             }
-            Step::Put(Place::Key(_), _) => expect(wire.reply()?, "OK")?,
+            Step::Put(Place::Key(_), _) => expect(connection.reply()?, "OK")?,
             Step::Put(Place::Group(_), _) => {
-                expect(wire.reply()?, "OK")?;
-                (0..TWINS).try_for_each(|_| expect(wire.reply()?, "QUEUED"))?;
-                match wire.reply()? {
+                expect(connection.reply()?, "OK")?;
+                (0..TWINS).try_for_each(|_| expect(connection.reply()?, "QUEUED"))?;
+                match connection.reply()? {
                     Reply::Array(all) => all.into_iter().try_for_each(|one| expect(one, "OK"))?,
                     other => {
                         return found(format!("a transaction was answered by {}", shown(&other)));
@@ -292,31 +311,40 @@ impl<'a> Client<'a> {
             }
             Step::Delete(place) => {
                 let is_there = self.known.version(place) > 0;
-                expect(wire.reply()?, if is_there { "1" } else { "0" })?;
+                match connection.reply()? {
+                    Reply::Integer(count) if count == i64::from(is_there) => {}
+                    other => return found(format!("a removal was answered by {}", shown(&other))),
+                }
             }
         }
         self.done.acknowledged += u64::from(matches!(step, Step::Put(..) | Step::Delete(_)));
         Ok(())
     }
 
-    /// Expects of a scan all keys that exist, during any writes of other clients, and no other key.
-    fn scan(&mut self, wire: &mut Wire) -> Outcome {
+    /// A scan returns all keys that exist, whatever others write meanwhile, and no other key.
+    fn scan(&mut self, connection: &mut Connection) -> Outcome {
         let (mut cursor, mut all) = (b"0".to_vec(), BTreeSet::new());
         let pattern = format!("{}:*", self.number);
         loop {
-            wire.request(&[b"SCAN", &cursor, b"MATCH", pattern.as_bytes(), b"COUNT", b"1000"]);
-            wire.send()?;
-            let mut parts = match wire.reply()? {
+            connection.queue(&[
+                b"SCAN",
+                &cursor,
+                b"MATCH",
+                pattern.as_bytes(),
+                b"COUNT",
+                b"1000",
+            ])?;
+            connection.send()?;
+            let mut parts = match connection.reply()? {
                 Reply::Array(parts) => parts.into_iter(),
                 other => return found(format!("a scan was answered by {}", shown(&other))),
             };
-            let (Some(Reply::Bytes(Some(next))), Some(Reply::Array(keys))) =
-                (parts.next(), parts.next())
+            let (Some(Reply::Bulk(next)), Some(Reply::Array(keys))) = (parts.next(), parts.next())
             else {
                 return found("a scan was answered by neither a cursor nor keys".to_owned());
             };
             all.extend(keys.into_iter().filter_map(|key| match key {
-                Reply::Bytes(bytes) => bytes,
+                Reply::Bulk(bytes) => Some(bytes),
                 _ => None,
             }));
             if next == b"0" {
@@ -341,24 +369,26 @@ fn twins(client: u64, number: u64) -> impl Iterator<Item = Key> {
     (0..TWINS).map(move |twin| Key { client, number, twin: Some(twin) })
 }
 
-fn ask_group(wire: &mut Wire, client: u64, group: u64) {
+fn ask_group(connection: &mut Connection, client: u64, group: u64) -> io::Result<()> {
     let keys: Vec<_> = twins(client, group).map(Key::bytes).collect();
     let words: Vec<_> = [&b"MGET"[..]].into_iter().chain(keys.iter().map(|key| &key[..])).collect();
-    wire.request(&words);
+    connection.queue(&words)
 }
 
 fn expect(reply: Reply, word: &str) -> Outcome {
     match reply {
-        Reply::Word(said) if said == word => Ok(()),
+        Reply::Status(said) if said == word => Ok(()),
         other => found(format!("`{word}` was expected, {} was said", shown(&other))),
     }
 }
 
 fn shown(reply: &Reply) -> String {
     match reply {
-        Reply::Word(text) | Reply::Error(text) => format!("`{text}`"),
-        Reply::Bytes(None) => "nothing".to_owned(),
-        Reply::Bytes(Some(bytes)) => format!("{} bytes", bytes.len()),
-        Reply::Array(all) => format!("{} replies", all.len()),
+        Reply::Status(text) | Reply::Error(text) => format!("`{text}`"),
+        Reply::Integer(number) => format!("`{number}`"),
+        Reply::Null => "nothing".to_owned(),
+        Reply::Bulk(bytes) | Reply::Verbatim(bytes) => format!("{} bytes", bytes.len()),
+        Reply::Array(all) | Reply::Set(all) => format!("{} replies", all.len()),
+        Reply::Map(all) => format!("{} pairs of replies", all.len()),
     }
 }

@@ -11,7 +11,6 @@ mod client;
 mod known;
 mod memory;
 mod values;
-mod wire;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -20,10 +19,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use serde_json::json;
 
 use crate::child::Child;
-use crate::random::{Random, mix};
+use crate::mix::mix;
 use crate::rstore::RstoreOptions;
 use crate::rstore::server::{Launch, Server, find};
 use crate::{Error, Params, Repeats, Result, Row, Run, Sample, Scratch};
@@ -255,12 +255,12 @@ fn live(
 ) -> Result<()> {
     let begin = Instant::now();
     let mean = (options.time / LIVES).clamp(LIFE_MIN, LIFE_MAX).as_secs_f64();
-    let mut random = Random::new(mix(shared.seed));
+    let mut random = Rng::with_seed(mix(shared.seed));
     shared.serves(server.target.addr, Stage::Working);
     let mut seconds = 0;
     loop {
         // Exponential: now and then the server ends while it recovers or is checked.
-        let life = Duration::from_secs_f64(-mean * (1.0 - random.fraction()).ln());
+        let life = Duration::from_secs_f64(-mean * (1.0 - random.f64()).ln());
         let born = Instant::now();
         while born.elapsed() < life && begin.elapsed() < options.time && !shared.has_failed() {
             thread::sleep(TICK);
@@ -277,7 +277,7 @@ fn live(
         let info = server.info()?;
         lives.collected_blocks += info.get("collected_blocks").copied().unwrap_or(0.0);
         let is_last = begin.elapsed() >= options.time;
-        let is_killed = is_last || random.below(100) < KILLED;
+        let is_killed = is_last || random.u64(..100) < KILLED;
         shared.ends();
         let started = server.restart(is_killed)?;
         if is_killed {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::random::{Random, mix};
+use fastrand::Rng;
+
+use crate::mix::mix;
 
 /// A version of a key; zero stands for no value.
 pub(super) type Version = u32;
@@ -45,8 +47,8 @@ pub(super) struct Values {
 
 impl Values {
     pub(super) fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed);
-        let noise = (0..NOISE / 8).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+        let mut random = Rng::with_seed(seed);
+        let noise = (0..NOISE / 8).flat_map(|_| random.u64(..).to_le_bytes()).collect();
         Self { noise, seed }
     }
 

@@ -256,11 +256,9 @@ fn every_experiment_has_rows() {
         ("rstore.scaling", "throughput", 2),
         ("rstore.prefetch", "time", 40),
         ("rstore.ranges", "pairs", 10),
-        // Alone, without a peer: four tails, six of collection, two of recovery, six of memory.
-        ("rstore.asked", "value", 18),
     ] {
         // A drop may be below zero.
-        let found = if ["throughput-drop", "value"].contains(&metric) {
+        let found = if metric == "throughput-drop" {
             rows.iter().filter(|row| row.metric == metric).count()
         } else {
             count(&rows, experiment, metric)
@@ -268,9 +266,7 @@ fn every_experiment_has_rows() {
         assert_eq!(found, expected, "{experiment} {metric}");
     }
     let of_servers = |row: &&Row| {
-        row.subject == "halite"
-            && row.unit != "bool"
-            && !["rstore.ranges", "rstore.asked"].contains(&row.experiment.as_str())
+        row.subject == "halite" && row.unit != "bool" && row.experiment != "rstore.ranges"
     };
     for row in rows.iter().filter(of_servers) {
         assert!(row.params["durability"].as_str().unwrap().contains("--sync always"), "{row:?}");

@@ -1,6 +1,8 @@
 //! RESP2, as much of it as the workloads need.
 
-use super::protocol::{Answer, Arrived, line, number};
+use halite_resp_client::{Malformed, Token, bulk, token};
+
+use super::protocol::{Answer, Arrived, number};
 use crate::kv::records::push_decimal;
 
 #[inline]
@@ -27,90 +29,47 @@ pub(super) fn scan(out: &mut Vec<u8>, cursor: u64, count: u64) {
     bulk(out, &digits);
 }
 
-#[inline]
-fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'$');
-    push_decimal(out, bytes.len() as u64);
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
-}
-
 /// The first reply in `bytes`.
 #[inline]
 pub(super) fn reply(bytes: &[u8]) -> Arrived<'_> {
     if bytes.starts_with(b"+OK\r\n") {
         return Arrived::Reply(5, Answer::Stored);
     }
-    match bytes.first() {
-        None => Arrived::Part,
-        Some(b'$') => match bulk_at(bytes, 0) {
-            Bulk::Part => Arrived::Part,
-            Bulk::Bytes(value, end) => Arrived::Reply(end, Answer::Value(value)),
-            Bulk::Null(end) => Arrived::Reply(end, Answer::Missing),
-            Bulk::Garbage => Arrived::Garbage,
-        },
-        Some(b'*') => keys(bytes),
-        Some(b'+' | b'-' | b':') => match line(bytes) {
-            None => Arrived::Part,
-            Some((line, end)) => Arrived::Reply(end, Answer::Other(line)),
-        },
-        Some(_) => Arrived::Garbage,
+    match token(bytes) {
+        Ok(None) => Arrived::Part,
+        Ok(Some((Token::Bulk(value), end))) => Arrived::Reply(end, Answer::Value(value)),
+        Ok(Some((Token::Null, end))) => Arrived::Reply(end, Answer::Missing),
+        Ok(Some((Token::Array(2), end))) => keys(bytes, end),
+        Ok(Some((Token::Status(_) | Token::Error(_) | Token::Integer(_), end))) => {
+            Arrived::Reply(end, Answer::Other(bytes[..end].trim_ascii_end()))
+        }
+        Ok(Some(_)) | Err(Malformed) => Arrived::Garbage,
     }
 }
 
-enum Bulk<'a> {
-    Part,
-    Bytes(&'a [u8], usize),
-    Null(usize),
-    Garbage,
-}
-
-/// The bulk string at `at`, and where it ends.
-#[inline]
-fn bulk_at(bytes: &[u8], at: usize) -> Bulk<'_> {
-    let Some((head, head_len)) = line(&bytes[at..]) else { return Bulk::Part };
-    if head == b"$-1" {
-        return Bulk::Null(at + head_len);
-    }
-    let len = head.strip_prefix(b"$").and_then(number);
-    let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else { return Bulk::Garbage };
-    let start = at + head_len;
-    let Some(end) = start.checked_add(len).and_then(|end| end.checked_add(2)) else {
-        return Bulk::Garbage;
-    };
-    match bytes.get(start..end) {
-        None => Bulk::Part,
-        Some(body) if body.ends_with(b"\r\n") => Bulk::Bytes(&body[..len], end),
-        Some(_) => Bulk::Garbage,
-    }
-}
-
-/// The reply to a scan: an array of a cursor and an array of keys.
-fn keys(bytes: &[u8]) -> Arrived<'_> {
-    let Some((outer, outer_len)) = line(bytes) else { return Arrived::Part };
-    if outer != b"*2" {
-        return Arrived::Garbage;
-    }
-    let (cursor, at) = match bulk_at(bytes, outer_len) {
-        Bulk::Part => return Arrived::Part,
-        Bulk::Bytes(digits, end) => match number(digits) {
-            Some(cursor) => (cursor, end),
+/// The reply to a scan, an array of two, whose items begin at `at`: a cursor and an array of keys.
+fn keys(bytes: &[u8], at: usize) -> Arrived<'_> {
+    let (cursor, at) = match token(&bytes[at..]) {
+        Ok(None) => return Arrived::Part,
+        Ok(Some((Token::Bulk(digits), len))) => match number(digits) {
+            Some(cursor) => (cursor, at + len),
             None => return Arrived::Garbage,
         },
-        Bulk::Null(_) | Bulk::Garbage => return Arrived::Garbage,
+        Ok(Some(_)) | Err(Malformed) => return Arrived::Garbage,
     };
-    let Some((inner, inner_len)) = line(&bytes[at..]) else { return Arrived::Part };
-    let Some(count) = inner.strip_prefix(b"*").and_then(number) else { return Arrived::Garbage };
-    let mut end = at + inner_len;
+    let (count, mut end) = match token(&bytes[at..]) {
+        Ok(None) => return Arrived::Part,
+        Ok(Some((Token::Array(count), len))) => (count, at + len),
+        Ok(Some(_)) | Err(Malformed) => return Arrived::Garbage,
+    };
     for _ in 0..count {
-        match bulk_at(bytes, end) {
-            Bulk::Part => return Arrived::Part,
-            Bulk::Bytes(_, next) => end = next,
-            Bulk::Null(_) | Bulk::Garbage => return Arrived::Garbage,
+        match token(&bytes[end..]) {
+            Ok(None) => return Arrived::Part,
+            Ok(Some((Token::Bulk(_), len))) => end += len,
+            Ok(Some(_)) | Err(Malformed) => return Arrived::Garbage,
         }
     }
-    Arrived::Reply(end, Answer::Keys { cursor, count })
+    Arrived::Reply(end, Answer::Keys { cursor, count: count as u64 })
 }
 
 #[cfg(test)]

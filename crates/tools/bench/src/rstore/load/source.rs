@@ -1,9 +1,11 @@
 //! The next request of a thread.
 
+use fastrand::Rng;
+
 use super::{Clients, Operations, Pace, Workload};
 use crate::kv::distribution::Chooser;
 use crate::kv::{Distribution, Kind, Mix};
-use crate::random::{Random, mix};
+use crate::mix::mix;
 
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub(crate) enum Request {
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     stream: Stream,
-    random: Random,
+    random: Rng,
     /// Requests that are left.
     left: u64,
 }
@@ -44,7 +46,7 @@ impl Source {
             }
             Operations::Scan { count } => Stream::Scan { count: *count },
         };
-        Self { stream, random: Random::new(mix(workload.seed)), left: u64::MAX }
+        Self { stream, random: Rng::with_seed(mix(workload.seed)), left: u64::MAX }
     }
 
     /// The share of one of several threads.
@@ -57,7 +59,7 @@ impl Source {
         if let Pace::Operations(operations) = pace {
             source.left = operations / threads + u64::from(thread < operations % threads);
         }
-        source.random = Random::new(source.random.next_u64() ^ mix(thread));
+        source.random = Rng::with_seed(source.random.u64(..) ^ mix(thread));
         source
     }
 

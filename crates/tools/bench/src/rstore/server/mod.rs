@@ -19,7 +19,8 @@ use crate::scratch::Home;
 use crate::{Error, Result};
 use process::Process;
 pub(crate) use subject::{Launch, NAMES, Subject, find};
-pub(crate) use talk::{Answered, Talk};
+pub(crate) use talk::Talk;
+use talk::is_ready;
 
 /// How long a server may take until it answers, with data to recover.
 const READY_TIMEOUT: Duration = Duration::from_secs(600);
@@ -93,9 +94,8 @@ impl Server {
             if interrupted.load(Relaxed) {
                 return Err(Error::Interrupted);
             }
-            let answered =
-                Talk::open(self.target.addr).and_then(|mut talk| talk.ping(&self.target));
-            // If the server ended, another process answers on its port.
+            let answered = is_ready(&self.target);
+            // If it ended, another process answers on its port.
             self.process.check()?;
             if answered.is_ok_and(|ready| ready) {
                 return Ok(());

@@ -1,18 +1,11 @@
 //! The figures of the LSM engine, which redraw those of Yan et al.
 
-use super::figures::{BY_EXPERIMENT, BY_PERCENTILE, Figure, Form, LINES, PERCENTILES, Topic};
+use crate::html::figures::{BY_EXPERIMENT, BY_PERCENTILE, Figure, Form, LINES, PERCENTILES, Topic};
 
 const LSM: &str = "The LSM engine";
 
 /// Their topics, in the order of the report.
 pub(crate) static TOPICS: &[Topic] = &[
-    Topic {
-        part: LSM,
-        title: "What is asked of the LSM engine, and what was measured",
-        experiments: &["lsm.asked"],
-        table_open: true,
-        figures: &[],
-    },
     Topic {
         part: LSM,
         title: "YCSB, with persistent memory and with a log",

@@ -1,18 +1,11 @@
 //! The figures of servers under load, which redraw those of Lersch's thesis.
 
-use super::figures::{BY_PERCENTILE, Figure, Form, LINES, PERCENTILES, Topic};
+use crate::html::figures::{BY_PERCENTILE, Figure, Form, LINES, PERCENTILES, Topic};
 
 const SERVERS: &str = "Servers over the network";
 
 /// The topics of `halite bench rstore`, in the order of the report.
 pub(crate) static TOPICS: &[Topic] = &[
-    Topic {
-        part: SERVERS,
-        title: "What is asked, and what was measured",
-        experiments: &["rstore.asked"],
-        table_open: true,
-        figures: &[],
-    },
     Topic {
         part: SERVERS,
         title: "Servers",

@@ -1,6 +1,6 @@
 //! The figures on the foundations of RStore's design, which redraw those of Lersch's thesis.
 
-use super::figures::{Figure, Form, LINES, Topic};
+use crate::html::figures::{Figure, Form, LINES, Topic};
 
 const RSTORE: &str = "RStore";
 

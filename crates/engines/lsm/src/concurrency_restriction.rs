@@ -6,8 +6,7 @@
 //! leaves and comes back goes before them, which costs nothing; each time that [`LEAVES`] threads have left, one that
 //! waits is woken.
 
-use crate::options::WaitStrategy;
-
+use crate::experiments::WaitStrategy;
 use crate::sync::{AtomicU64, Ordering};
 use crate::wait::{Place, Waiting};
 
@@ -15,7 +14,7 @@ use crate::wait::{Place, Waiting};
 const LEAVES: u64 = 32;
 
 /// The threads that commit, and those that wait until they may.
-pub(crate) struct Crowd {
+pub(crate) struct ConcurrencyRestriction {
     active: AtomicU64,
     active_max: u64,
     left: AtomicU64,
@@ -24,9 +23,9 @@ pub(crate) struct Crowd {
 }
 
 /// A thread that may commit.
-pub(crate) struct Active<'a>(&'a Crowd);
+pub(crate) struct Active<'a>(&'a ConcurrencyRestriction);
 
-impl Crowd {
+impl ConcurrencyRestriction {
     pub(crate) fn new(strategy: WaitStrategy) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -50,13 +49,13 @@ impl Crowd {
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
-        let crowd = self.0;
-        let is_last = crowd.active.fetch_sub(1, Ordering::Relaxed) == 1;
-        let left = crowd.left.load(Ordering::Relaxed) + 1;
-        crowd.left.store(left, Ordering::Relaxed);
+        let restriction = self.0;
+        let is_last = restriction.active.fetch_sub(1, Ordering::Relaxed) == 1;
+        let left = restriction.left.load(Ordering::Relaxed) + 1;
+        restriction.left.store(left, Ordering::Relaxed);
         // No other thread would wake them.
         if is_last || left.is_multiple_of(LEAVES) {
-            crowd.waiting.wake_one(&crowd.outside);
+            restriction.waiting.wake_one(&restriction.outside);
         }
     }
 }

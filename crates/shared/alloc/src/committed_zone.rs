@@ -1,4 +1,5 @@
-//! Zones: segments that are appended to by many threads, and released at once (Yan §3.4.2).
+//! Committed zones: segments that are appended to by many threads up to a durable end, and released at once
+//! (Yan §3.4.2).
 //!
 //! ```text
 //! 0        64       128
@@ -7,8 +8,8 @@
 //! └────────┴────────┴────────────────────────────────────┘
 //! ```
 //!
-//! The end is a word: how many bytes are committed, with a check. An allocation walks [`Zone::get`] (one
-//! atomic step; a crash forgets it) → the caller writes the [`Grant`] and publishes it → [`Zone::commit`]:
+//! The end is a word: how many bytes are committed, with a check. An allocation walks [`CommittedZone::get`] (one
+//! atomic step; a crash forgets it) → the caller writes the [`Grant`] and publishes it → [`CommittedZone::commit`]:
 //! the word, one flush and one fence for all bytes that were published without a gap, by any thread.
 //! Appended bytes are released with their zone, by one fence.
 //!
@@ -29,15 +30,15 @@ const END_AT: u64 = HEADER_LEN;
 const SPACE_AT: u64 = 2 * HEADER_LEN;
 
 /// Bytes of a zone.
-pub const ZONE_LEN: u64 = SEGMENT - SPACE_AT;
+pub const COMMITTED_ZONE_LEN: u64 = SEGMENT - SPACE_AT;
 
 /// Zones in the segments of a device. A zone has the logical number of its segment.
-pub struct ZonePool {
+pub struct CommittedZonePool {
     device: Device,
     salt: u64,
 }
 
-impl ZonePool {
+impl CommittedZonePool {
     /// The zones in the segments of `device`, which have no other user.
     #[must_use]
     pub fn new(device: &Device) -> Self {
@@ -57,7 +58,7 @@ impl ZonePool {
     ///
     /// # Panics
     /// If there is a zone at `number`.
-    pub fn create(&self, number: u32) -> Result<Zone> {
+    pub fn create(&self, number: u32) -> Result<CommittedZone> {
         let grant = self.device.get(number)?;
         let mut fresh = grant.claim(0, SPACE_AT)?;
         let mut bytes = self.header(number).encode(self.salt).to_vec();
@@ -65,7 +66,7 @@ impl ZonePool {
         bytes.extend_from_slice(&end.to_le_bytes());
         let written = fresh.write_stream(0, &bytes);
         fresh.pool().fence([written])?;
-        let space = grant.claim(SPACE_AT, ZONE_LEN)?;
+        let space = grant.claim(SPACE_AT, COMMITTED_ZONE_LEN)?;
         grant.commit()?;
         Ok(self.zone(number, fresh, space, 0))
     }
@@ -76,7 +77,7 @@ impl ZonePool {
     /// # Errors
     /// [`Error::NotObjects`] if it has other contents; [`Error::Damaged`], also if there is none;
     /// [`Error::Pool`] if it is open already.
-    pub fn open(&self, number: u32) -> Result<Zone> {
+    pub fn open(&self, number: u32) -> Result<CommittedZone> {
         let fresh = self.device.claim(number, 0, SPACE_AT)?;
         let pool = fresh.pool();
         self.header(number).check(fresh.read(0, HEADER_LEN), pool, self.salt)?;
@@ -89,7 +90,7 @@ impl ZonePool {
                 what: format!("zone {number} of device {}", self.device.id()),
                 why: "its end does not have its check".into(),
             })?;
-        let space = self.device.claim(number, SPACE_AT, ZONE_LEN)?;
+        let space = self.device.claim(number, SPACE_AT, COMMITTED_ZONE_LEN)?;
         Ok(self.zone(number, fresh, space, end))
     }
 
@@ -103,16 +104,17 @@ impl ZonePool {
         self.device.release(number)
     }
 
-    fn zone(&self, number: u32, fresh: Fresh, space: Fresh, end: u64) -> Zone {
+    fn zone(&self, number: u32, fresh: Fresh, space: Fresh, end: u64) -> CommittedZone {
         let (salt, place) = (self.salt, self.place(number));
         let space = space.into_shared_appender(end);
-        Zone { number, salt, place, end: fresh.into_words(), space }
+        CommittedZone { number, salt, place, end: fresh.into_words(), space }
     }
 
     fn decode(&self, number: u32, word: u64) -> Option<u64> {
         let end = word >> 16;
         let is_right = encode(self.salt, self.place(number), end) == word;
-        (is_right && end <= ZONE_LEN && end.is_multiple_of(halite_pmem::LINE)).then_some(end)
+        (is_right && end <= COMMITTED_ZONE_LEN && end.is_multiple_of(halite_pmem::LINE))
+            .then_some(end)
     }
 
     fn header(&self, number: u32) -> Header {
@@ -129,7 +131,7 @@ fn encode(salt: u64, place: u64, end: u64) -> u64 {
 }
 
 /// An open zone, to be shared by threads. Places are counted from the first byte that was appended.
-pub struct Zone {
+pub struct CommittedZone {
     number: u32,
     salt: u64,
     place: u64,
@@ -137,7 +139,7 @@ pub struct Zone {
     space: SharedAppender,
 }
 
-impl Zone {
+impl CommittedZone {
     /// Its number in its device.
     #[must_use]
     pub fn number(&self) -> u32 {

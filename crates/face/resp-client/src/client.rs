@@ -1,0 +1,144 @@
+//! A blocking connection to a server.
+
+use std::io::{self, BufReader, ErrorKind, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::reply::{Limits, Reply, read_reply};
+use crate::request::encode;
+
+/// Bytes that are read at once.
+const INPUT_BYTES: usize = 64 << 10;
+
+/// Memory that is kept for the next requests, in bytes.
+const QUEUE_KEPT: usize = 1 << 20;
+
+/// A blocking connection to a server.
+#[derive(Debug)]
+pub struct Client {
+    socket: BufReader<TcpStream>,
+    /// Requests that are queued.
+    queue: Vec<u8>,
+    limits: Limits,
+}
+
+impl Client {
+    /// Connects to a server, which may be silent for `patience`, and not longer.
+    ///
+    /// # Errors
+    /// Those of the network.
+    pub fn connect(
+        address: impl ToSocketAddrs,
+        patience: Duration,
+        limits: Limits,
+    ) -> io::Result<Self> {
+        let socket = TcpStream::connect(address)?;
+        socket.set_read_timeout(Some(patience))?;
+        socket.set_write_timeout(Some(patience))?;
+        socket.set_nodelay(true)?;
+        let socket = BufReader::with_capacity(INPUT_BYTES, socket);
+        Ok(Self { socket, queue: Vec::new(), limits })
+    }
+
+    /// Adds a request to those that [`Client::send`] sends.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`] if more bytes would be queued than the limits allow; nothing is queued then.
+    pub fn queue(&mut self, words: &[&[u8]]) -> io::Result<()> {
+        let before = self.queue.len();
+        let len = words.iter().fold(before, |len, word| len.saturating_add(word.len()));
+        if len > self.limits.queue_len_max {
+            let why = format!("{} bytes of requests are the most", self.limits.queue_len_max);
+            return Err(io::Error::new(ErrorKind::OutOfMemory, why));
+        }
+        encode(&mut self.queue, words);
+        Ok(())
+    }
+
+    /// Sends the queued requests.
+    ///
+    /// # Errors
+    /// Those of the network: which of the requests have arrived is unknown then.
+    pub fn send(&mut self) -> io::Result<()> {
+        let sent = self.socket.get_mut().write_all(&self.queue);
+        self.queue.clear();
+        self.queue.shrink_to(QUEUE_KEPT);
+        sent
+    }
+
+    /// Waits for the next reply.
+    ///
+    /// # Errors
+    /// Those of [`read_reply`]; silence of the server for longer than the patience.
+    pub fn reply(&mut self) -> io::Result<Reply> {
+        read_reply(&mut self.socket, &self.limits)
+    }
+
+    /// Sends a request, behind those that are queued, and waits for a reply.
+    ///
+    /// # Errors
+    /// Those of [`Client::queue`], [`Client::send`] and [`Client::reply`].
+    pub fn call(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
+        self.queue(words)?;
+        self.send()?;
+        self.reply()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A server that says this to the first client, and returns what the client has sent.
+    fn server(says: &'static [u8]) -> (std::net::SocketAddr, thread::JoinHandle<Vec<u8>>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(says).unwrap();
+            socket.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut heard = Vec::new();
+            socket.read_to_end(&mut heard).unwrap();
+            heard
+        });
+        (address, server)
+    }
+
+    #[test]
+    fn replies_come_in_the_order_of_requests_and_the_end_is_an_error() {
+        let (address, server) = server(b"+OK\r\n:1\r\n$1\r\nv\r\n$3\r\nha");
+        let mut client = Client::connect(address, PATIENCE, Limits::default()).unwrap();
+        client.queue(&[b"SET", b"k", b"v"]).unwrap();
+        client.queue(&[b"EXISTS", b"k"]).unwrap();
+        client.send().unwrap();
+        assert_eq!(client.reply().unwrap(), Reply::Status("OK".to_owned()));
+        assert_eq!(client.reply().unwrap(), Reply::Integer(1));
+        assert_eq!(client.call(&[b"GET", b"k"]).unwrap(), Reply::Bulk(b"v".to_vec()));
+        assert_eq!(client.reply().unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        drop(client);
+        let mut expected = Vec::new();
+        encode(&mut expected, &["SET", "k", "v"]);
+        encode(&mut expected, &["EXISTS", "k"]);
+        encode(&mut expected, &["GET", "k"]);
+        assert_eq!(server.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn requests_beyond_the_limit_are_not_queued() {
+        let (address, server) = server(b"");
+        let limits = Limits { queue_len_max: 30, ..Limits::default() };
+        let mut client = Client::connect(address, PATIENCE, limits).unwrap();
+        client.queue(&[b"PING"]).unwrap();
+        let refused = client.queue(&[b"ECHO", &b"x".repeat(30)]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
+        client.send().unwrap();
+        drop(client);
+        assert_eq!(server.join().unwrap(), b"*1\r\n$4\r\nPING\r\n");
+    }
+}

@@ -1,0 +1,36 @@
+//! The proof of an admission.
+
+use crate::commands::Command;
+use crate::resp::Args;
+
+/// A request that its client may have executed: its command is known, has as many words as it takes, and is allowed.
+/// Only [`admit`](super::admit) makes one of a request, so a request cannot be placed or performed unless all of that
+/// was checked, and nothing has to be checked again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Admitted<'a> {
+    command: &'static Command,
+    args: Args<'a>,
+}
+
+impl<'a> Admitted<'a> {
+    pub(super) fn new(command: &'static Command, args: Args<'a>) -> Self {
+        Self { command, args }
+    }
+
+    /// A request that was admitted before a transaction's queue or a packet took its command and words.
+    pub(crate) fn kept(command: &'static Command, args: Args<'a>) -> Self {
+        Self { command, args }
+    }
+
+    /// What is to be executed.
+    #[inline]
+    pub(crate) fn command(self) -> &'static Command {
+        self.command
+    }
+
+    /// The words; the first is the command's name.
+    #[inline]
+    pub(crate) fn args(self) -> Args<'a> {
+        self.args
+    }
+}

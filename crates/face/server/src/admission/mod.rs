@@ -1,0 +1,168 @@
+//! Whether a client may have a request executed, and when.
+//!
+//! [`admit`] decides once for each attempt to execute a request, on the thread that has the client. An [`Admitted`]
+//! request gets a place (`shard::route`): this thread, the one that has its keys, or a cross-shard operation. There it
+//! is performed (`dispatch`). Only [`check_room`] is asked where a request is performed, because other threads may make
+//! room, or take it, at any time.
+
+pub(crate) mod admitted;
+
+pub(crate) use admitted::Admitted;
+
+use crate::call::is;
+use crate::client::Client;
+use crate::commands::{self, Command, flags};
+use crate::failure::{FULL, Failure, Outcome, shown};
+use crate::resp::Args;
+use crate::service::Service;
+
+/// Whether a request is executed. Its client is answered in any case but one.
+#[derive(Debug)]
+pub(crate) enum Admission<'a> {
+    /// It is, or waits for EXEC.
+    Admitted(Admitted<'a>),
+    /// It is not. It may have named a command.
+    Refused(Option<&'static Command>, Failure),
+    /// It is a line of HTTP: the connection ends without a reply.
+    Http,
+}
+
+/// What a request has to wait for before it is admitted or refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delay {
+    /// The end of a pause.
+    Pause,
+    /// The next piece of the client's backup.
+    Backup,
+}
+
+/// Decides on a request of `client`, which has at least one word.
+///
+/// # Errors
+/// What the request has to wait for; then it is decided on anew.
+#[inline]
+pub(crate) fn admit<'a>(
+    service: &Service,
+    client: &Client,
+    args: Args<'a>,
+) -> Result<Admission<'a>, Delay> {
+    let command = match find(args) {
+        Ok(command) => command,
+        Err(_) if is_http(&args[0]) => return Ok(Admission::Http),
+        Err(failure) => return Ok(Admission::Refused(None, failure)),
+    };
+    if is_paused(service, client, command) {
+        return Err(Delay::Pause);
+    }
+    if awaits(client, command) {
+        return Err(Delay::Backup);
+    }
+    Ok(match check(service, client, command, args) {
+        Ok(()) => Admission::Admitted(Admitted::new(command, args)),
+        Err(failure) => Admission::Refused(Some(command), failure),
+    })
+}
+
+/// Whether a pause keeps a client from executing a command.
+#[inline]
+fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
+    let writes = || {
+        command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues(client, flags::WRITE))
+    };
+    service.pause.is_some() && service.pauses(writes())
+}
+
+/// Whether a command has to wait for the next piece of the client's backup.
+#[inline]
+fn awaits(client: &Client, command: &Command) -> bool {
+    command.is(flags::AWAITS) && client.backup.as_ref().is_some_and(|backup| !backup.is_ready())
+}
+
+fn check(service: &Service, client: &Client, command: &'static Command, args: Args<'_>) -> Outcome {
+    if !command.takes(args.len()) {
+        let name = command.full_name;
+        return Err(format!("ERR wrong number of arguments for '{name}' command").into());
+    }
+    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(client.addr.ip()) {
+        return Err(DEBUG_REFUSED.into());
+    }
+    let stranger = !client.authenticated && service.settings.requirepass.is_some();
+    if stranger && !command.is(flags::NO_AUTH) {
+        return Err("NOAUTH Authentication required.".into());
+    }
+    if client.queue.is_some() && command.is(flags::NO_MULTI) {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    Ok(())
+}
+
+/// Refuses a command that needs room when there is none. This is checked where a request is performed, once.
+pub(crate) fn check_room(service: &Service, client: &Client, command: &'static Command) -> Outcome {
+    if service.settings.memory_max > 0 && takes_room(client, command) && service.is_full() {
+        return Err(FULL.into());
+    }
+    Ok(())
+}
+
+const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", \
+    you can run it from a local connection, otherwise you need to set this option in the configuration file, and then \
+    restart the server.";
+
+/// The command that a request names, a subcommand where there are some.
+#[inline]
+fn find(args: Args<'_>) -> Outcome<&'static Command> {
+    let Some(command) = commands::find(&args[0]) else { return Err(unknown(args)) };
+    match args.get(1) {
+        Some(word) if !command.subcommands.is_empty() => {
+            command.subcommand(word).ok_or_else(|| unknown_subcommand(command, word))
+        }
+        _ => Ok(command),
+    }
+}
+
+/// Whether a line is one of HTTP. A web page can make a browser send requests to this server, with
+/// lines in their body that are commands; so a connection that speaks HTTP ends at its first line.
+fn is_http(word: &[u8]) -> bool {
+    is(word, "POST") || is(word, "Host:")
+}
+
+fn unknown(args: Args<'_>) -> Failure {
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(quoted(&args[0], QUOTED_LEN_MAX));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let start = text.len();
+    for arg in args.from(1) {
+        let shown = text.len() - start;
+        if shown >= QUOTED_LEN_MAX {
+            break;
+        }
+        text.push(b'\'');
+        text.extend_from_slice(quoted(arg, QUOTED_LEN_MAX - shown));
+        text.extend_from_slice(b"' ");
+    }
+    text.into()
+}
+
+fn unknown_subcommand(command: &Command, word: &[u8]) -> Failure {
+    let name = command.name.to_ascii_uppercase();
+    let word = quoted(word, QUOTED_LEN_MAX);
+    Failure::quoting("ERR unknown subcommand '", word, &format!("'. Try {name} HELP."))
+}
+
+/// How much of a client's input an error quotes, in bytes.
+const QUOTED_LEN_MAX: usize = 128;
+
+fn quoted(word: &[u8], len_max: usize) -> &[u8] {
+    shown(&word[..word.len().min(len_max)])
+}
+
+/// Whether a command, or one that it executes, needs room.
+fn takes_room(client: &Client, command: &Command) -> bool {
+    command.is(flags::DENY_OOM) || command.is(flags::EXECUTES) && queues(client, flags::DENY_OOM)
+}
+
+/// Whether some command that a client has queued has these flags.
+fn queues(client: &Client, flags: u32) -> bool {
+    let queue = client.queue.as_ref();
+    queue.is_some_and(|queue| queue.iter().any(|queued| queued.command().is(flags)))
+}
