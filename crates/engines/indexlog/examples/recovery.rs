@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioning, Result};
+use halite_contract::{
+    Durability, Engine, EngineOptions, IndexSnapshots, KeySpaceId, Op, Partitioned, Partitioning,
+    Result,
+};
 use halite_indexlog::{IndexLog, IndexLogOptions};
 use halite_pmem::PoolOptions;
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_contract::{
-    Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Op, Partitioning, Result,
+    Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Op, Partitioned,
+    Partitioning, Result,
 };
 
 use crate::engine::IndexLog;

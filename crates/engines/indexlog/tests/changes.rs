@@ -6,8 +6,8 @@ use std::path::Path;
 
 use halite_contract::conformance::temporary_folder;
 use halite_contract::{
-    Change, ChangeOp, Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning,
-    WriteBatch,
+    Change, ChangeFeed, ChangeOp, Durability, Engine, EngineOptions, Error, IndexSnapshots,
+    KeySpaceId, Op, Partitioned, Partitioning, WriteBatch,
 };
 use halite_indexlog::{IndexLog, IndexLogOptions};
 use halite_pmem::{Medium, PoolOptions};

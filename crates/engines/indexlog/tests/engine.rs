@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use halite_contract::conformance::temporary_folder;
 use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId, Op,
-    OwnOptions, Partitioning,
+    Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
+    OnDemand, Op, OwnOptions, Partitioned, Partitioning, Snapshots, Transactional,
 };
 use halite_indexlog::{IndexKind, IndexLog, IndexLogOptions};
 use halite_pmem::{Medium, PoolOptions};

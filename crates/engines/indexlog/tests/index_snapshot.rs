@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use halite_alloc::SEGMENT;
 use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Partitioning,
+    Direction, Durability, Engine, EngineOptions, IndexSnapshots, KeyRange, KeySpaceId, Op,
+    Partitioning,
 };
 use halite_indexlog::{IndexKind, IndexLog, IndexLogOptions};
 use proptest::prelude::*;

@@ -1,14 +1,16 @@
 //! The engine: the contract of `halite-contract`, implemented by trees that share a ring.
 
+mod capabilities;
+
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_contract::{
-    Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
-    LevelStats, Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats,
-    VerifyReport, check_key_space_name,
+    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Error, Expectation,
+    KeyRange, KeySpaceId, LevelStats, Op, Partitioning, Progress, RepairReport, Result, Scan,
+    Stats, VerifyReport, check_key_space_name,
 };
 use halite_index::KWayMerge;
 use halite_sim::locks::RwLock;
@@ -335,7 +337,7 @@ pub(crate) fn scan_all(
 }
 
 /// The number of a key space's keys in a state, and whether these are all: it passes one key after the other, and
-/// asks before each as [`Engine::count_partition`] says.
+/// asks before each as [`halite_contract::Partitioned::count_partition`] says.
 pub(crate) fn count(
     at: &Arc<ReadAt>,
     trees: Range<usize>,
@@ -387,6 +389,16 @@ impl Engine for Lsm {
         Self::NAME
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            partitioned: Some(self),
+            snapshots: Some(self),
+            transactional: Some(self),
+            space_management: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
         if let Some(found) = self.spaces.load().find(name) {
@@ -435,22 +447,9 @@ impl Engine for Lsm {
         Ok(())
     }
 
-    /// Does nothing where the store has threads for that.
-    fn collect_ahead(&self, partition: usize) -> Result<bool> {
-        self.store.collect_ahead(partition)
-    }
-
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.spaces.check(space)?;
         with_space(space, key, |full| self.store.get(self.tree_of(key), full, At::Latest))
-    }
-
-    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
-        let Some(tree) = self.store.trees.get(partition) else { return };
-        let full: Vec<Vec<u8>> =
-            keys.iter().map(|key| [&space.0.to_be_bytes(), *key].concat()).collect();
-        let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
-        tree.view().active.prefetch_keys(&full);
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
@@ -469,76 +468,16 @@ impl Engine for Lsm {
         self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, &[])
     }
 
-    fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.write_for(ops, Purpose::of(ops, Purpose::Bookkeeping), durability, &[])
-    }
-
-    fn write_if(
-        &self,
-        ops: &[Op<'_>],
-        durability: Durability,
-        expected: &[Expectation<'_>],
-    ) -> Result<()> {
-        self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, expected)
-    }
-
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.spaces.check(space)?;
         let at = ReadAt::now(&self.store);
         Ok(scan_all(&at, &self.partitioning, space, &range, direction))
     }
 
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let _writing = self.writing.read();
-        Ok(Arc::new(StoreSnapshot {
-            at: ReadAt::now(&self.store),
-            spaces: self.spaces.load(),
-            partitioning: self.partitioning.clone(),
-        }))
-    }
-
     fn sync(&self) -> Result<()> {
         self.store.sync()?;
         self.store.let_values_go();
         Ok(())
-    }
-
-    fn partitioning(&self) -> Partitioning {
-        self.partitioning.clone()
-    }
-
-    fn partitions(&self) -> usize {
-        self.store.trees.len()
-    }
-
-    fn partition_of(&self, key: &[u8]) -> usize {
-        self.tree_of(key)
-    }
-
-    fn scan_partition(
-        &self,
-        partition: usize,
-        space: KeySpaceId,
-        range: KeyRange,
-        direction: Direction,
-    ) -> Result<Scan> {
-        self.spaces.check(space)?;
-        let at = ReadAt::now(&self.store);
-        Ok(Box::new(LongScan::new(&at, partition, bounds(space, &range), direction)))
-    }
-
-    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
-        self.count_partition(partition, space, &mut |_, _| true).map(|(len, _)| len)
-    }
-
-    fn count_partition(
-        &self,
-        partition: usize,
-        space: KeySpaceId,
-        go_on: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<(u64, bool)> {
-        self.spaces.check(space)?;
-        count(&ReadAt::now(&self.store), partition..partition + 1, space, go_on)
     }
 
     fn stats(&self) -> Stats {
@@ -571,16 +510,6 @@ impl Engine for Lsm {
             self.add_stats(tree, &mut stats);
         }
         stats
-    }
-
-    fn partition_stats(&self, partition: usize) -> Stats {
-        let mut stats = Stats { domain: self.store.home.pool().domain(), ..Stats::default() };
-        self.add_stats(partition, &mut stats);
-        stats
-    }
-
-    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
-        record::len(key_len + 4, value_len) as u64
     }
 
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {

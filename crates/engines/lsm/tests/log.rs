@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halite_contract::{Durability, Engine, EngineOptions, Op, Partitioning};
+use halite_contract::{Durability, Engine, EngineOptions, Op, Partitioned, Partitioning};
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::{Compression, Durable, Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};

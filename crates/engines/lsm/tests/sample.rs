@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use halite_contract::conformance::data::Random;
-use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioning};
+use halite_contract::{
+    Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioned, Partitioning, SpaceManagement,
+};
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};

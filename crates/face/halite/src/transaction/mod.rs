@@ -1,7 +1,7 @@
 //! Transactions: reads of one state, and writes that are applied atomically.
 //!
 //! A transaction reads from a snapshot (`halite_contract::Snapshot`) and keeps its writes to itself (`write_set`),
-//! where its reads and scans (`scan`) find them first. A commit is one call of [`halite_contract::Engine::write_if`]:
+//! where its reads and scans (`scan`) find them first. A commit is one call of [`halite_contract::Transactional::write_if`]:
 //! it applies the writes if the keys and ranges that the transaction relies on have not changed since the snapshot. The
 //! isolation decides which these are:
 //!
