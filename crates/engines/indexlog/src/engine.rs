@@ -18,6 +18,7 @@ use halite_pmem::Pool;
 
 use crate::closing::Closing;
 use crate::entry::Entry;
+use crate::error::Error as IndexLogError;
 use crate::index::Form;
 use crate::index_snapshot::Snapshots;
 use crate::key_spaces::{CATALOGUE, INTERNAL, is_internal};
@@ -60,7 +61,7 @@ impl IndexLog {
     ///
     /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
     /// [`Error::Damaged`] with the damaged record; [`Error::Partitions`], [`Error::PartitionBounds`];
-    /// [`Error::ChangeLogAtCreation`].
+    /// [`IndexLogError::ChangeLogAtCreation`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let started = Instant::now();
         if let Some(partitioning) = &options.partitioning {
@@ -77,7 +78,7 @@ impl IndexLog {
         check_version(&segments, options)?;
         let mut layout = Layout::read(&segments)?;
         match (options.change_log, layout.changes) {
-            (Some(_), None) => return Err(Error::ChangeLogAtCreation),
+            (Some(_), None) => return Err(IndexLogError::ChangeLogAtCreation.into()),
             (Some(wanted), Some(retained)) if wanted != retained => {
                 Layout::write_changes(&segments, wanted)?;
                 layout.changes = Some(wanted);

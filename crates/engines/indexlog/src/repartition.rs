@@ -13,6 +13,7 @@ use halite_contract::{
 };
 
 use crate::engine::IndexLog;
+use crate::error::Error as IndexLogError;
 use crate::index::Form;
 use crate::layout::Layout;
 use crate::{PARTITIONS_MAX, device_numbers};
@@ -57,11 +58,9 @@ pub(crate) fn repartition(
             release_other_generation(segments, layout)?;
             return Err(match error {
                 Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }) => {
-                    Error::RepartitionFull {
-                        from: layout.partitions,
-                        to: wanted.count(),
-                        reason: Box::new(error),
-                    }
+                    let (from, to) = (layout.partitions, wanted.count());
+                    let reason = Box::new(error);
+                    IndexLogError::RepartitionFull { from, to, reason }.into()
                 }
                 other => other,
             });

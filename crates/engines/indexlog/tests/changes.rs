@@ -184,7 +184,9 @@ fn only_a_new_store_is_given_a_change_log() {
     assert!(matches!(engine.change_positions(0), Err(Error::NoChangeLog)));
     drop(engine);
     let given = IndexLog::open(&options(folder.path(), Some(0)));
-    assert!(matches!(given.map(drop), Err(Error::ChangeLogAtCreation)));
+    let refused = given.map(drop).expect_err("a change log");
+    let refused = halite_indexlog::Error::of(&refused);
+    assert!(matches!(refused, Some(halite_indexlog::Error::ChangeLogAtCreation)));
 
     let other = temporary_folder();
     drop(open(other.path()));

@@ -17,6 +17,7 @@ use halite_sim::locks::RwLock;
 
 use crate::discard;
 use crate::encoded::Encoded;
+use crate::error::Error as LsmError;
 use crate::failure::from_levels;
 use crate::large_values::Large;
 use crate::layout::{self, COMMIT_ID};
@@ -81,7 +82,7 @@ impl Lsm {
     pub fn open(options: &EngineOptions) -> Result<Self> {
         if !sst::is_built_in(LsmOptions::of(options).compression) {
             let what = "compression with Zstandard".to_owned();
-            return Err(Error::NotBuiltIn { what, feature: "zstd" });
+            return Err(LsmError::NotBuiltIn { what, feature: "zstd" }.into());
         }
         let store = open::open(options)?;
         let spaces = OpenSpaces::new(Spaces::read(&store)?);

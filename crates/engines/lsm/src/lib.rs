@@ -19,6 +19,7 @@ mod discard;
 mod emptying;
 mod encoded;
 mod engine;
+mod error;
 mod failure;
 mod flush;
 mod flushed;
@@ -74,6 +75,7 @@ mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;
+pub use error::Error;
 pub use options::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
 pub use registration::REGISTRATION;
 

@@ -353,7 +353,9 @@ fn compression_that_this_build_is_without_is_refused_by_name() {
     let mut options = in_folder(folder.path(), Durable::Log);
     options.own.get_mut::<LsmOptions>().compression = Compression::Zstd;
     let Err(refused) = Lsm::open(&options) else { panic!("it opens") };
-    let is_named = matches!(refused, halite_contract::Error::NotBuiltIn { feature: "zstd", .. });
+    let refused_by = halite_lsm::Error::of(&refused);
+    let is_named =
+        matches!(refused_by, Some(halite_lsm::Error::NotBuiltIn { feature: "zstd", .. }));
     assert!(is_named, "{refused}");
     assert!(refused.to_string().contains("--features zstd"), "{refused}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

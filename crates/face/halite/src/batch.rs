@@ -82,7 +82,7 @@ impl Batch {
     pub fn commit_and_clear(&mut self, durability: Durability) -> Result<()> {
         let written = self.engine.write(&self.ops.ops(), durability);
         self.ops.clear();
-        written
+        Ok(written?)
     }
 
     /// [`Batch::commit_and_clear`] for bookkeeping, such as when a key expires: small values, for which a full store
@@ -93,6 +93,6 @@ impl Batch {
     pub fn commit_bookkeeping_and_clear(&mut self, durability: Durability) -> Result<()> {
         let written = self.engine.write_bookkeeping(&self.ops.ops(), durability);
         self.ops.clear();
-        written
+        Ok(written?)
     }
 }

@@ -13,7 +13,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use halite::{
-    Builder, Database, Domain, Durable, Error, KeyRange, KeySpace, LsmOptions, Partitioning,
+    Builder, Database, Domain, Durable, EngineError, Error, KeyRange, KeySpace, LsmError,
+    LsmOptions, Partitioning,
 };
 use halite_sim::{Call, Failures};
 use tempfile::TempDir;
@@ -163,10 +164,14 @@ impl Store {
         let may_be_later = self.is_uncertain() && is_of_earlier_sync(error);
         assert!(is_told(error, self.errno) || may_be_later, "{what} after {calls:?}");
         if !self.is_uncertain() {
-            let is_full = matches!(error, Error::Full { .. } | Error::LogFull { .. });
+            let is_full = matches!(error, Error::Engine(EngineError::Full { .. }))
+                || matches!(error.own(), Some(LsmError::LogFull { .. }));
             // Only memory without a file is full where there is no memory for it.
             assert!(!is_full || calls == [Call::Map], "{what}");
-            assert!(!matches!(error, Error::Poisoned { .. }), "{what} after {calls:?}");
+            assert!(
+                !matches!(error, Error::Engine(EngineError::Poisoned { .. })),
+                "{what} after {calls:?}"
+            );
             assert!(error.damage().is_none(), "{what}");
         }
     }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use halite::{
-    Bytes, Durability, Engine, KeyRange, KeySpaceId, Progress, Result, Stats, VerifyReport,
-};
+use halite::{Bytes, Durability, Engine, KeyRange, KeySpaceId, Progress, Stats, VerifyReport};
 use halite_contract::{
-    Capabilities, Direction, Expectation, Model, Op, Scan, Snapshot, Snapshots, Transactional,
+    Capabilities, Direction, Expectation, Model, Op, Result, Scan, Snapshot, Snapshots,
+    Transactional,
 };
 
 /// The fault of a [`Broken`] engine.

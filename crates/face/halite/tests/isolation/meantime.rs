@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use halite::{
-    Bytes, Database, Durability, ENGINES, Engine, Error, Isolation, KeyRange, KeySpaceId, Locking,
-    Progress, Result, Stats, TransactionOptions, VerifyReport,
+    Bytes, Database, Durability, ENGINES, Engine, EngineError, Error, Isolation, KeyRange,
+    KeySpaceId, Locking, Progress, Stats, TransactionOptions, VerifyReport,
 };
 use halite_contract::{
-    Capabilities, Direction, EngineOptions, Expectation, Op, Scan, Snapshot, Snapshots,
+    Capabilities, Direction, EngineOptions, Expectation, Op, Result, Scan, Snapshot, Snapshots,
     Transactional,
 };
 use halite_indexlog::IndexLog;
@@ -148,7 +148,10 @@ fn a_transaction_does_not_move_on_to_what_came_and_went() {
             let others = space.clone();
             on_next(&meantime.behind_snapshot, move || others.delete("b").unwrap());
             let moved = tx.get_for_update(&space, "z");
-            assert!(matches!(moved, Err(Error::Conflict { .. })), "{engine}: {moved:?}");
+            assert!(
+                matches!(moved, Err(Error::Engine(EngineError::Conflict { .. }))),
+                "{engine}: {moved:?}"
+            );
             // In whichever state it reads this, the range is empty in that state.
             tx.get(&space, "x").unwrap();
             assert_eq!(seen(), 0);
