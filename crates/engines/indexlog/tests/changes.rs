@@ -133,7 +133,7 @@ fn a_large_value_is_read_while_it_is_there() {
     let space = engine.key_space("one").unwrap();
     let large = vec![7; 3 << 20];
     put(&engine, space, b"a", &large);
-    let log = engine.stats().change_log_bytes;
+    let log = engine.stats().figure("change_log_bytes").unwrap();
     assert!(log <= 4 << 20, "the value is in the log, which takes {log} bytes");
     let expected = ChangeOp::Put { space, key: b"a".to_vec(), value: large };
     assert!(read(&engine, 0, 2)[0].ops == [expected]);
@@ -173,7 +173,7 @@ fn released_positions_are_named() {
     // Another number of bytes counts from then on.
     let engine = retaining(0);
     (0..2_500_u32).for_each(|nth| put(&engine, space, &nth.to_be_bytes(), &[3; 2_000]));
-    assert!(engine.stats().change_log_bytes <= 6 << 20);
+    assert!(engine.stats().figure("change_log_bytes").unwrap() <= 6 << 20);
 }
 
 #[test]
@@ -286,10 +286,10 @@ fn the_log_never_gives_up_its_last_durable_entry() {
     };
     // A log begins with two segments. With this write it enters a third.
     let (_power, engine, space) = begin();
-    let before = engine.stats().change_log_bytes;
+    let before = engine.stats().figure("change_log_bytes").unwrap();
     let entering = (0..).find(|&number| {
         write(&engine, space, number);
-        engine.stats().change_log_bytes > before
+        engine.stats().figure("change_log_bytes").unwrap() > before
     });
     let entering = entering.unwrap();
     assert!(entering > 1_500, "two segments have {entering} entries");
@@ -423,12 +423,12 @@ fn a_batch_that_is_refused_leaves_the_log_as_it_was() {
         for number in 0..600_u32 {
             put(&engine, space, &number.to_be_bytes(), &[1; 30_000]);
         }
-        let before = engine.stats().change_log_bytes;
+        let before = engine.stats().figure("change_log_bytes").unwrap();
         let mut batch = WriteBatch::new();
         (0..1_500_u32).for_each(|nth| batch.put(space, &nth.to_be_bytes(), &[2; 30_000]));
         let refused = engine.write(&batch.ops(), Durability::Immediate);
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
-        let after = engine.stats().change_log_bytes;
+        let after = engine.stats().figure("change_log_bytes").unwrap();
         assert!(
             after <= before.max(partitions as u64 * (4 << 20)),
             "{after} bytes, {before} before"
@@ -507,13 +507,13 @@ fn snapshots_of_the_index_go_before_changes_do() {
         if engine.change_positions(0).unwrap().start > 1 {
             break;
         }
-        log = engine.stats().change_log_bytes;
+        log = engine.stats().figure("change_log_bytes").unwrap();
     }
     assert!(log > 24 << 20, "the log takes {log} bytes");
     drop(engine);
     let engine = IndexLog::open(&options).unwrap();
     assert!(engine.get(space, b"first").unwrap().is_some());
-    assert_eq!(engine.stats().index_snapshot_bytes, 0, "the snapshot is there");
+    assert_eq!(engine.stats().figure("index_snapshot_bytes").unwrap(), 0, "the snapshot is there");
 }
 
 /// A log that retains more than there is takes what the pool has, but for what deletes need.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_contract::{
-    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Error, Expectation,
-    KeyRange, KeySpaceId, LevelStats, Op, Partitioning, Progress, RepairReport, Result, Scan,
-    Stats, VerifyReport, check_key_space_name,
+    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Error, Expectation, Figure,
+    KeyRange, KeySpaceId, Op, Partitioning, Progress, RepairReport, Result, Scan, Stats,
+    VerifyReport, check_key_space_name,
 };
 use halite_index::KWayMerge;
 use halite_sim::locks::RwLock;
@@ -36,7 +36,6 @@ use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::sst::{self, ValueRef};
 use crate::store::Store;
 use crate::verify::verify;
-use crate::wal::Wal;
 
 /// Descriptors of the pool.
 const POOL_DESCRIPTORS: u64 = 1;
@@ -493,20 +492,27 @@ impl Engine for Lsm {
             recovery: self.store.recovery.clone(),
             free_bytes: self.store.free(),
             descriptors_max: self.store.levels.descriptors_max() + POOL_DESCRIPTORS,
+            is_tiered: true,
             ..Stats::default()
         };
         let below = self.store.levels.stats();
         stats.cache_bytes = below.cache_bytes;
         stats.volatile_bytes = below.memory_bytes + self.store.volatile_bytes();
         let levels = below.levels;
-        stats.levels = Some(LevelStats {
-            bytes: levels.iter().map(|level| level.bytes).sum(),
-            value_bytes: below.value_bytes,
-            level_zero_runs: levels[0].runs,
-            log_bytes: self.store.wal.as_ref().map(Wal::bytes),
-            tables_open: below.tables_open,
-            opens: below.opens,
-        });
+        let level_bytes = levels.iter().map(|level| level.bytes).sum();
+        stats.own = vec![
+            Figure::new("level_bytes", "Bytes of tables in the levels.", level_bytes),
+            Figure::new("value_file_bytes", "Bytes of files of large values.", below.value_bytes),
+            // A read may have to look into each.
+            Figure::new("level_zero_runs", "Sorted runs of level zero.", levels[0].runs),
+        ];
+        if let Some(wal) = &self.store.wal {
+            stats.add(Figure::new("log_bytes", "Bytes of the write-ahead log.", wal.bytes()));
+        }
+        let help = "Tables that have a descriptor: others are opened when they are read.";
+        stats.add(Figure::detail("tables_open", help, below.tables_open));
+        let help = "Files opened to be read, again or for the first time.";
+        stats.add(Figure::detail("file_opens", help, below.opens));
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);
         }

@@ -64,7 +64,7 @@ fn what_the_levels_of_one_tree_have_is_not_replayed_for_the_other() {
 }
 
 fn level_bytes(engine: &Lsm) -> u64 {
-    engine.stats().levels.expect("there are levels").bytes
+    engine.stats().figure("level_bytes").expect("there are levels")
 }
 
 /// Options of a store in a folder that goes to the levels with little.
@@ -404,7 +404,7 @@ fn the_bytes_that_are_told_are_those_of_the_files() {
     let (mut most, mut removed) = (0, 0);
     for _ in 0..3 {
         let engine = open(&medium);
-        let told = || engine.stats().levels.unwrap().log_bytes.unwrap();
+        let told = || engine.stats().figure("log_bytes").unwrap();
         assert_eq!(told(), of_files());
         let space = engine.key_space("space").unwrap();
         for number in 0..60_u64 {

@@ -61,8 +61,8 @@ use engines::open_any;
 pub use engines::{ENGINES, engines, find_engine, open_engine, register_engine};
 pub use error::{Error, Result};
 pub use halite_contract::{
-    Bytes, Change, ChangeOp, Damage, Durability, Engine, Error as EngineError, Holder, KEY_LEN_MAX,
-    KeyRange, KeySpaceId, LevelStats, Partitioning, Progress, Reader, Recovery, Registration,
+    Bytes, Change, ChangeOp, Damage, Durability, Engine, Error as EngineError, Figure, Holder,
+    KEY_LEN_MAX, KeyRange, KeySpaceId, Partitioning, Progress, Reader, Recovery, Registration,
     RepairReport, Stats, VALUE_LEN_MAX, VerifyReport,
 };
 pub use halite_indexlog::{Error as IndexLogError, IndexKind, PARTITIONS_MAX};

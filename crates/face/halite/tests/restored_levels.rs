@@ -81,7 +81,9 @@ fn fill(db: &Database, tag: u8) {
 fn make(builder: Builder, path: &Path, tag: u8) {
     let db = builder.open(path).unwrap();
     fill(&db, tag);
-    while db.engine_name() == "lsm" && db.stats().levels.is_none_or(|levels| levels.bytes == 0) {
+    while db.engine_name() == "lsm"
+        && db.stats().figure("level_bytes").is_none_or(|bytes| bytes == 0)
+    {
         sleep(Duration::from_millis(1));
     }
 }

@@ -62,7 +62,8 @@ impl Partitioned for Lsm {
     }
 
     fn partition_stats(&self, partition: usize) -> Stats {
-        let mut stats = Stats { domain: self.store.home.pool().domain(), ..Stats::default() };
+        let domain = self.store.home.pool().domain();
+        let mut stats = Stats { domain, is_tiered: true, ..Stats::default() };
         self.add_stats(partition, &mut stats);
         stats
     }
