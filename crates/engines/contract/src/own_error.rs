@@ -11,7 +11,7 @@ pub enum ErrorClass {
     NoSpace,
     /// The process or the system has no descriptor, or no memory, for a file at the moment.
     NoDescriptors,
-    /// Neither of both.
+    /// Neither of these.
     Other,
 }
 

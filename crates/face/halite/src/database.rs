@@ -13,8 +13,8 @@ use crate::folder;
 use crate::snapshot::NamedSnapshots;
 use crate::transaction::LockTable;
 use crate::{
-    Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
-    open_any, open_engine,
+    Batch, Builder, Changes, Domain, KeySpace, Partitioning, Progress, Result, Snapshot, Stats,
+    VerifyReport, open_any, open_engine,
 };
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
@@ -23,6 +23,8 @@ pub struct Database {
     pub(crate) engine: Arc<dyn Engine>,
     snapshots: Arc<NamedSnapshots>,
     pub(crate) locks: Arc<LockTable>,
+    /// The engine's, which stays as it is: a server asks for the partition of every key.
+    partitioning: Arc<Partitioning>,
     path: PathBuf,
 }
 
@@ -70,7 +72,9 @@ impl Database {
     }
 
     fn of(engine: Arc<dyn Engine>, path: PathBuf) -> Self {
-        Self { engine, snapshots: Arc::default(), locks: Arc::default(), path }
+        let partitioning = Arc::new(engine.partitioning());
+        let (snapshots, locks) = (Arc::default(), Arc::default());
+        Self { engine, snapshots, locks, partitioning, path }
     }
 
     pub(crate) fn open_with(builder: Builder, path: &Path) -> Result<Self> {
@@ -241,13 +245,13 @@ impl Database {
     /// The number of partitions that keys are spread over.
     #[must_use]
     pub fn partitions(&self) -> usize {
-        self.engine.partitions()
+        self.partitioning.count()
     }
 
     /// The partition that has `key`, in any key space; below [`Database::partitions`].
     #[must_use]
     pub fn partition_of(&self, key: impl AsRef<[u8]>) -> usize {
-        self.engine.partition_of(key.as_ref())
+        self.partitioning.partition_of(key.as_ref())
     }
 
     /// [`Database::sync`] of the writes to one partition.

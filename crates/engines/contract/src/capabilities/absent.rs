@@ -236,3 +236,95 @@ impl dyn Engine + '_ {
         managing.map_or(bytes, |engine| engine.space_of(key_len, value_len))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Model, Progress, VerifyReport};
+
+    /// An engine without any capability.
+    struct Bare(Model);
+
+    impl Engine for Bare {
+        fn name(&self) -> &'static str {
+            "bare"
+        }
+
+        fn key_space(&self, name: &str) -> Result<KeySpaceId> {
+            self.0.key_space(name)
+        }
+
+        fn key_spaces(&self) -> Result<Vec<(String, KeySpaceId)>> {
+            self.0.key_spaces()
+        }
+
+        fn drop_key_space(&self, space: KeySpaceId) -> Result<()> {
+            self.0.drop_key_space(space)
+        }
+
+        fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
+            self.0.get(space, key)
+        }
+
+        fn len(&self, space: KeySpaceId) -> Result<u64> {
+            self.0.len(space)
+        }
+
+        fn sample(&self, space: KeySpaceId, random: u64) -> Result<Option<Bytes>> {
+            self.0.sample(space, random)
+        }
+
+        fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
+            self.0.write(ops, durability)
+        }
+
+        fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+            self.0.scan(space, range, direction)
+        }
+
+        fn sync(&self) -> Result<()> {
+            self.0.sync()
+        }
+
+        fn stats(&self) -> Stats {
+            self.0.stats()
+        }
+
+        fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+            self.0.verify(progress)
+        }
+    }
+
+    #[test]
+    fn an_engine_without_capabilities_answers_as_one_partition() {
+        let bare = Bare(Model::new());
+        let engine: &dyn Engine = &bare;
+        let space = engine.key_space("fruit").unwrap();
+        let op = Op::Put { space, key: b"apple", value: b"green" };
+        engine.write_bookkeeping(&[op], Durability::Immediate).unwrap();
+        assert_eq!((engine.partitions(), engine.partition_of(b"apple")), (1, 0));
+        assert_eq!(engine.partitioning(), Partitioning::Hash(1));
+        assert_eq!(engine.len_of_partition(0, space).unwrap(), 1);
+        assert_eq!(engine.count_partition(0, space, &mut |_, _| false).unwrap(), (1, true));
+        let scanned = engine.scan_partition(0, space, KeyRange::all(), Direction::Forward);
+        assert_eq!(scanned.unwrap().count(), 1);
+        assert_eq!(engine.visit_partition(0, space, 0, 1, &mut |_| {}).unwrap(), None);
+        assert_eq!(engine.partition_stats(0).records, 1);
+        engine.sync_partition(0).unwrap();
+        assert_eq!(engine.space_of(5, 5), 10);
+        assert!(engine.wait_partition(0, Duration::ZERO).unwrap() && engine.wait_ready().is_ok());
+        assert!(!engine.snapshot_index().unwrap() && !engine.collect_ahead(0).unwrap());
+    }
+
+    #[test]
+    fn what_nothing_can_stand_in_for_is_refused_by_name() {
+        let bare = Bare(Model::new());
+        let engine: &dyn Engine = &bare;
+        assert!(matches!(engine.snapshot().map(drop), Err(Error::NoSnapshots)));
+        let written = engine.write_if(&[], Durability::Immediate, &[]);
+        assert!(matches!(written, Err(Error::NoTransactions)));
+        assert_eq!(engine.change_log(), None);
+        assert!(matches!(engine.change_positions(0), Err(Error::NoChangeLog)));
+        assert!(matches!(engine.changes(0, 0).map(drop), Err(Error::NoChangeLog)));
+    }
+}

@@ -70,7 +70,7 @@ impl Database {
     /// transaction back and is returned.
     ///
     /// # Errors
-    /// The errors of `run` and of [`Transaction::commit`]; the last [`EngineError::Conflict`](crate::Error::Conflict),
+    /// The errors of `run` and of [`Transaction::commit`]; the last [`EngineError::Conflict`](crate::EngineError::Conflict),
     /// [`Error::Deadlock`](crate::Error::Deadlock) or [`Error::LockTimeout`](crate::Error::LockTimeout).
     pub fn transaction_with<T>(
         &self,
