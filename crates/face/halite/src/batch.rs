@@ -89,7 +89,8 @@ impl Batch {
     /// keeps room that it refuses to other writes.
     ///
     /// # Errors
-    /// See [`halite_contract::SpaceManagement::write_bookkeeping`]; no operation is applied then, and the batch is empty too.
+    /// See [`halite_contract::SpaceManagement::write_bookkeeping`]; no operation is applied then, and the batch is empty
+    /// too.
     pub fn commit_bookkeeping_and_clear(&mut self, durability: Durability) -> Result<()> {
         let written = self.engine.write_bookkeeping(&self.ops.ops(), durability);
         self.ops.clear();
