@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::{Builder, Database, ENGINES, LsmOptions, engines};
+use halite::{Builder, Database, ENGINES, EngineError, LsmOptions, engines};
 
 use crate::folder::{check_folder, open_with};
 use crate::{Error, Result};
@@ -62,12 +62,13 @@ impl EngineArgs {
             (Some(_), Some(asked)) => return Err(no_engine_has_both(asked)),
         };
         open_with(builder.engine(engine), path).map_err(|error| match error {
-            Error::Database { source: halite::Error::OtherEngine { found, .. }, .. } => {
-                Error::Usage(format!(
-                    "{option}: {} was made by the engine {found}, which has no use for it; leave it out",
-                    path.display()
-                ))
-            }
+            Error::Database {
+                source: halite::Error::Engine(EngineError::OtherEngine { found, .. }),
+                ..
+            } => Error::Usage(format!(
+                "{option}: {} was made by the engine {found}, which has no use for it; leave it out",
+                path.display()
+            )),
             other => other,
         })
     }

@@ -126,8 +126,9 @@ mod tests {
 
     #[test]
     fn damage_has_its_exit_code_wherever_it_is_met() {
-        let damaged = halite::Error::Damaged { what: "record 7".into(), why: "checksum".into() };
-        let met = Error::Database { path: "data".into(), source: damaged };
+        let (what, why) = ("record 7".into(), "checksum".into());
+        let damaged = halite::EngineError::Damaged { what, why };
+        let met = Error::Database { path: "data".into(), source: damaged.into() };
         assert_eq!(met.exit_code(), 4);
         assert!(met.to_string().starts_with("data: damaged: record 7"));
         assert_eq!(

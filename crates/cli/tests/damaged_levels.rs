@@ -61,7 +61,7 @@ fn create(path: &Path, durable: Durable) {
         (first..first + 100).for_each(|number| batch.put(&space, key(number), value(number)));
         batch.commit_with(Durability::Immediate).unwrap();
     }
-    while db.stats().levels.unwrap().bytes < 1 << 20 {
+    while db.stats().figure("level_bytes").unwrap() < 1 << 20 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

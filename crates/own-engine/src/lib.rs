@@ -35,9 +35,10 @@ use std::sync::Arc;
 use halite_alloc::{Device, SEGMENT, Segments};
 use halite_contract::lab::Variant;
 use halite_contract::{
-    Bytes, Damage, Direction, Durability, ENGINE_ROOT, Engine, EngineOptions, Error, Expectation,
-    Health, KeyRange, KeySpaceId, Model, Op, Partitioning, Progress, Recovery, Registration,
-    Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name, made_by, other_engine,
+    Bytes, Capabilities, Damage, Direction, Durability, ENGINE_ROOT, Engine, EngineOptions, Error,
+    Expectation, Health, KeyRange, KeySpaceId, Model, Op, Partitioning, Progress, Recovery,
+    Registration, Result, Scan, Snapshot, Snapshots, Stats, Transactional, VerifyReport,
+    check_key_space_name, made_by, other_engine,
 };
 use halite_pmem::{LINE, Pool};
 use halite_sim::locks::Mutex;
@@ -159,6 +160,10 @@ impl Engine for Toy {
         Self::NAME
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { snapshots: Some(self), transactional: Some(self), ..Capabilities::default() }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
         let mut log = self.log.lock();
@@ -199,16 +204,8 @@ impl Engine for Toy {
         self.commit(ops, &[])
     }
 
-    fn write_if(&self, ops: &[Op<'_>], _: Durability, expected: &[Expectation<'_>]) -> Result<()> {
-        self.commit(ops, expected)
-    }
-
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.map.scan(space, range, direction)
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        self.map.snapshot()
     }
 
     fn sync(&self) -> Result<()> {
@@ -256,6 +253,18 @@ impl Engine for Toy {
             at += footprint(frame.len() as u64);
         }
         Ok(report)
+    }
+}
+
+impl Snapshots for Toy {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.map.snapshot()
+    }
+}
+
+impl Transactional for Toy {
+    fn write_if(&self, ops: &[Op<'_>], _: Durability, expected: &[Expectation<'_>]) -> Result<()> {
+        self.commit(ops, expected)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use halite::{Damage, Database, Stats};
+use halite::{Damage, Database, Figure, Stats};
 use serde_json::{Map, Value, json};
 
 use super::check::damage_as_json;
@@ -61,14 +61,23 @@ impl Stat {
     }
 }
 
+/// The engines' own figures that have a place among the others; the rest of an engine's follow them.
+const PLACED: [&str; 5] =
+    ["change_log_bytes", "level_bytes", "value_file_bytes", "level_zero_runs", "log_bytes"];
+
+/// The figures of an engine's own that have no place among the others.
+fn others(stats: &Stats) -> impl Iterator<Item = &Figure> {
+    stats.own.iter().filter(|own| !own.is_detail && !PLACED.contains(&own.name))
+}
+
 /// A key space, and its number of records, or the damage that keeps them from being counted.
 type Space = (String, std::result::Result<u64, Damage>);
 
 /// The number of records, unless the engine has to count them and some cannot be counted.
 fn records(stats: &Stats, spaces: &[Space]) -> Option<u64> {
-    match stats.levels {
-        None => Some(stats.records),
-        Some(_) => spaces.iter().map(|(_, len)| len.as_ref().ok()).sum(),
+    match stats.is_tiered {
+        false => Some(stats.records),
+        true => spaces.iter().map(|(_, len)| len.as_ref().ok()).sum(),
     }
 }
 
@@ -87,19 +96,19 @@ fn damage(spaces: &[Space]) -> Vec<Damage> {
 
 fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
     let damage = damage_as_json(&damage(spaces));
-    let (records, has_levels) = (records(stats, spaces), stats.levels.is_some());
-    let levels = stats.levels.map(|levels| {
+    let (records, is_tiered) = (records(stats, spaces), stats.is_tiered);
+    let levels = stats.figure("level_bytes").map(|bytes| {
         json!({
-            "bytes": levels.bytes,
-            "value_bytes": levels.value_bytes,
-            "level_zero_runs": levels.level_zero_runs,
-            "log_bytes": levels.log_bytes,
+            "bytes": bytes,
+            "value_bytes": stats.figure("value_file_bytes"),
+            "level_zero_runs": stats.figure("level_zero_runs"),
+            "log_bytes": stats.figure("log_bytes"),
         })
     });
     let spaces: Map<_, _> =
         spaces.iter().map(|(name, len)| (name.clone(), json!(len.as_ref().ok()))).collect();
     let (recovery, traffic) = (&stats.recovery, &stats.traffic);
-    json!({
+    let mut all = json!({
         "path": db.path().to_string_lossy(),
         "engine": db.engine_name(),
         "domain": stats.domain.name(),
@@ -113,14 +122,14 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
             "live_bytes": stats.live_bytes,
             "dead_bytes": stats.dead_bytes,
             "free_bytes": stats.free_bytes,
-            "change_log_bytes": stats.change_log_bytes,
+            "change_log_bytes": stats.figure("change_log_bytes").unwrap_or(0),
         },
         "levels": levels,
         "index": {
             "dram_bytes": stats.index_bytes,
-            "dram_bytes_per_record": per_record(stats).filter(|_| !has_levels),
-            "versions_in_memory": has_levels.then_some(stats.records),
-            "dram_bytes_per_version": per_record(stats).filter(|_| has_levels),
+            "dram_bytes_per_record": per_record(stats).filter(|_| !is_tiered),
+            "versions_in_memory": is_tiered.then_some(stats.records),
+            "dram_bytes_per_version": per_record(stats).filter(|_| is_tiered),
         },
         "recovery": {
             "clean": recovery.clean,
@@ -140,7 +149,13 @@ fn as_json(db: &Database, stats: &Stats, spaces: &[Space]) -> Value {
             "lines": traffic.lines,
             "media_blocks": traffic.media_blocks,
         },
-    })
+    });
+    let others: Map<_, _> =
+        others(stats).map(|own| (own.name.to_owned(), json!(own.value))).collect();
+    if !others.is_empty() {
+        all["own"] = Value::Object(others);
+    }
+    all
 }
 
 fn as_table(db: &Database, stats: &Stats, spaces: &[Space]) -> String {
@@ -167,22 +182,26 @@ fn as_table(db: &Database, stats: &Stats, spaces: &[Space]) -> String {
     {
         row("", format!("{name} {} ({:.1}%)", human(bytes), percent(bytes, stats.pool_bytes)));
     }
-    if stats.change_log_bytes > 0 {
-        row("", format!("change log {}", human(stats.change_log_bytes)));
+    let bytes_of = |name| stats.figure(name).filter(|bytes| *bytes > 0).map(human);
+    if let Some(bytes) = bytes_of("change_log_bytes") {
+        row("", format!("change log {bytes}"));
     }
-    if let Some(levels) = stats.levels {
-        let runs = count(levels.level_zero_runs, "run");
-        row("levels", format!("{}, {runs} of level zero", human(levels.bytes)));
-        if levels.value_bytes > 0 {
-            row("large values", human(levels.value_bytes));
-        }
-        if let Some(bytes) = levels.log_bytes {
-            row("", format!("log {}", human(bytes)));
-        }
+    if let Some(bytes) = stats.figure("level_bytes") {
+        let runs = count(stats.figure("level_zero_runs").unwrap_or(0), "run");
+        row("levels", format!("{}, {runs} of level zero", human(bytes)));
     }
-    let per_record = per_record(stats).map_or(String::new(), |bytes| match stats.levels {
-        None => format!(", {bytes:.1} B a record"),
-        Some(_) => format!(", {bytes:.1} B a version, {} in memory", grouped(stats.records)),
+    if let Some(bytes) = bytes_of("value_file_bytes") {
+        row("large values", bytes);
+    }
+    if let Some(bytes) = stats.figure("log_bytes") {
+        row("", format!("log {}", human(bytes)));
+    }
+    for own in others(stats) {
+        row("", format!("{} {}", own.name, grouped(own.value)));
+    }
+    let per_record = per_record(stats).map_or(String::new(), |bytes| match stats.is_tiered {
+        false => format!(", {bytes:.1} B a record"),
+        true => format!(", {bytes:.1} B a version, {} in memory", grouped(stats.records)),
     });
     row("index", format!("{} of DRAM{per_record}", human(stats.index_bytes)));
     row("recovery", recovery(stats));

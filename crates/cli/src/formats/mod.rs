@@ -71,9 +71,9 @@ impl Record {
     pub(crate) fn check(&self) -> std::result::Result<(), halite::Error> {
         let (key, value) = (self.key.len(), self.value.len());
         if key > halite::KEY_LEN_MAX {
-            Err(halite::Error::KeyTooLong { len: key })
+            Err(halite::EngineError::KeyTooLong { len: key }.into())
         } else if value > halite::VALUE_LEN_MAX {
-            Err(halite::Error::ValueTooLong { len: value })
+            Err(halite::EngineError::ValueTooLong { len: value }.into())
         } else {
             Ok(())
         }

@@ -1,9 +1,11 @@
 //! The errors of an engine.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::{Damage, Holder, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, KeySpaceId, VALUE_LEN_MAX};
+use crate::{
+    Damage, ErrorClass, Holder, KEY_LEN_MAX, KEY_SPACE_NAME_LEN_MAX, KeySpaceId, OwnError,
+    VALUE_LEN_MAX,
+};
 
 /// A result of an engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -28,43 +30,6 @@ pub enum Error {
         holder: Option<Holder>,
     },
 
-    /// The pool is full, and the levels below it take no records.
-    #[error("the pool is full, and its oldest records cannot go to the levels: {reason}")]
-    NoRoomBelow {
-        /// Why they take none.
-        reason: Arc<Error>,
-    },
-
-    /// The log cannot grow. No operation of the batch was written, and the store can be written to when
-    /// there is room.
-    #[error("the log cannot take the batch: {reason}")]
-    LogFull {
-        /// Why it cannot grow.
-        reason: Arc<halite_disk::Error>,
-    },
-
-    /// The log cannot go on in a new file, for another reason than a lack of room. No operation of the
-    /// batch was written, and the store can be written to as soon as there is a file.
-    #[error("the log cannot begin a new file, and the batch was not written: {reason}")]
-    LogFile {
-        /// Why there is no file.
-        reason: Arc<halite_disk::Error>,
-    },
-
-    /// The disk of the levels has no room for a large value. No operation of the batch was written, and the
-    /// store can be written to when there is room.
-    #[error("the levels' disk has no room for a large value: {reason}")]
-    ValuesFull {
-        /// Why it cannot be written.
-        reason: Arc<halite_disk::Error>,
-    },
-
-    /// A batch that was committed together with those of other threads failed with them.
-    #[error("a commit for several threads failed: {why}")]
-    CommittedTogether {
-        /// The failure.
-        why: String,
-    },
     /// A key is longer than [`KEY_LEN_MAX`].
     #[error("the key is {len} bytes long; the limit is {KEY_LEN_MAX}")]
     KeyTooLong {
@@ -117,44 +82,11 @@ pub enum Error {
     /// The bounds of partitions do not ascend from a key that is not empty.
     #[error("the bounds of partitions have to ascend, and to begin above the empty key")]
     PartitionBounds,
-    /// An engine's own option has a value that the engine does not know.
-    #[error("{why}")]
-    InvalidOption {
-        /// Which value it has, and which values there are.
-        why: String,
-    },
-    /// An option or a stored file needs a feature that this build lacks.
-    #[error("{what} needs the feature `{feature}`; build with `--features {feature}`")]
-    NotBuiltIn {
-        /// The option or file that needs it.
-        what: String,
-        /// The feature of the crate `halite`, and of the command.
-        feature: &'static str,
-    },
-    /// There is no room to spread a store's keys over partitions anew.
-    #[error(
-        "the store cannot change from {from} to {to} partitions, which needs room for its live data \
-         twice: {reason}; raise the size limit, or open it with {from}"
-    )]
-    RepartitionFull {
-        /// The partitions that it has.
-        from: usize,
-        /// The partitions that were asked for.
-        to: usize,
-        /// Why there is no room.
-        reason: Box<Error>,
-    },
     /// The store has no change log.
     #[error(
         "the store was made without a change log; make one with it, and copy this one's data there"
     )]
     NoChangeLog,
-    /// A store that exists cannot be given a change log.
-    #[error(
-        "the store was made without a change log, which only a new store can be given; \
-         open it without the option, or copy its data to a new store"
-    )]
-    ChangeLogAtCreation,
     /// A position's changes are not kept any more.
     #[error(
         "position {position} of partition {partition} was released: the oldest that is kept is {oldest}; \
@@ -186,18 +118,6 @@ pub enum Error {
         "this engine takes no snapshots; `halite dump` and `halite load` copy the data to one that does"
     )]
     NoSnapshots,
-    /// There is a snapshot of this name.
-    #[error("there is a snapshot `{name}` already; drop it, or choose another name")]
-    SnapshotExists {
-        /// The name.
-        name: String,
-    },
-    /// There is no snapshot of this name.
-    #[error("there is no snapshot `{name}`: it was dropped, or the store was closed since")]
-    NoSuchSnapshot {
-        /// The name.
-        name: String,
-    },
     /// A key space was dropped, or never existed.
     #[error("there is no such key space: it was dropped, or belongs to another store")]
     NoSuchKeySpace,
@@ -214,65 +134,13 @@ pub enum Error {
     #[error(
         "`{}` in key space {}, or a key behind it in the range that was read, was changed since the \
          transaction began; run the transaction again",
-        shown(at), space.0
+        shown_key(at), space.0
     )]
     Conflict {
         /// The key space.
         space: KeySpaceId,
         /// The key, or the first key of the range.
         at: Vec<u8>,
-    },
-    /// Transactions wait for each other in a circle.
-    #[error(
-        "transactions wait for each other in a circle, and this one closed it at `{}` in key space {}; run it \
-         again, or let all lock their keys in the same order",
-        shown(at), space.0
-    )]
-    Deadlock {
-        /// The key space.
-        space: KeySpaceId,
-        /// The key that would have been waited for.
-        at: Vec<u8>,
-    },
-    /// A transaction waited for a lock for longer than it may.
-    #[error(
-        "another transaction holds `{}` in key space {}, and did not end within {waited:?}; run this one again, \
-         or let it wait longer",
-        shown(at), space.0
-    )]
-    LockTimeout {
-        /// The key space.
-        space: KeySpaceId,
-        /// The key.
-        at: Vec<u8>,
-        /// How long the transaction waited.
-        waited: Duration,
-    },
-    /// A transaction holds more than it may.
-    #[error(
-        "the transaction takes {len} bytes of memory for what it wrote, read and locked; the limit is {limit}; \
-         split it, or raise the limit"
-    )]
-    TransactionTooLarge {
-        /// The memory that it would take, in bytes.
-        len: u64,
-        /// Its limit, in bytes.
-        limit: u64,
-    },
-    /// A savepoint is not one of the transaction, or not any more.
-    #[error(
-        "there is no such savepoint: it is of another transaction, or this one was rolled back to an earlier one"
-    )]
-    NoSuchSavepoint,
-    /// A transaction is open for longer than it may be, and space that it could read cannot be reused.
-    #[error(
-        "the transaction began {age:?} ago; the limit is {limit:?}; split it, or raise the limit"
-    )]
-    TransactionTooOld {
-        /// The time since it began.
-        age: Duration,
-        /// Its limit.
-        limit: Duration,
     },
 
     /// Stored bytes do not have their checksum, or contradict each other.
@@ -296,15 +164,6 @@ pub enum Error {
         why: String,
     },
 
-    /// A store of the engine cannot be repaired where it lies.
-    #[error(
-        "the engine `{engine}` keeps everything in one pool, which cannot be repaired; restore a backup"
-    )]
-    NoRepair {
-        /// The engine.
-        engine: String,
-    },
-
     /// The store holds the data of another engine.
     #[error(
         "the store was made by the engine `{found}`, not by `{wanted}`; open it with `{found}`"
@@ -314,19 +173,6 @@ pub enum Error {
         wanted: String,
         /// The engine that made the store.
         found: String,
-    },
-
-    /// The database in the folder is one that was restored and has not all of its names yet.
-    #[error("another process is putting a restored database in its place; wait for it")]
-    Restoring,
-
-    /// There is no engine of this name.
-    #[error("there is no engine `{name}`; there is: {known}")]
-    UnknownEngine {
-        /// The name asked for.
-        name: String,
-        /// The names that there are.
-        known: String,
     },
 
     /// A partition of a store that opened on demand could not be recovered.
@@ -344,6 +190,10 @@ pub enum Error {
         /// The earlier failure.
         why: String,
     },
+
+    /// An error that only this engine has.
+    #[error(transparent)]
+    Own(#[from] OwnError),
 
     /// An error of space management.
     #[error(transparent)]
@@ -369,31 +219,36 @@ fn held_by_snapshots(bytes: u64, holder: Option<Holder>) -> String {
 }
 
 /// The beginning of a key, as a message shows it.
-fn shown(key: &[u8]) -> impl std::fmt::Display {
+pub fn shown_key(key: &[u8]) -> impl std::fmt::Display {
     const SHOWN: usize = 64;
     let rest = if key.len() > SHOWN { "..." } else { "" };
     format!("{}{rest}", key[..key.len().min(SHOWN)].escape_ascii())
 }
 
 impl Error {
+    /// The error of one engine's own, if it is one of this type.
+    #[must_use]
+    pub fn own<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::Own(own) => own.downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether the same transaction, run again from its beginning, may well succeed: it failed because of
-    /// another transaction.
+    /// another one.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict { .. } | Self::Deadlock { .. } | Self::LockTimeout { .. })
+        matches!(self, Self::Conflict { .. })
     }
 
     /// Whether a write was refused because the process or the system has no descriptor, or no memory, for a
     /// file at the moment. No operation of that write was applied.
     #[must_use]
     pub fn lacks_descriptors(&self) -> bool {
-        use halite_disk::Error::TooManyFiles;
         match self {
-            Self::NoRoomBelow { reason } => reason.lacks_descriptors(),
-            Self::LogFile { .. } => true,
-            Self::LogFull { reason } | Self::Disk(reason) => {
-                matches!(**reason, TooManyFiles { .. })
-            }
+            Self::Own(own) => own.class() == ErrorClass::NoDescriptors,
+            Self::Disk(reason) => matches!(**reason, halite_disk::Error::TooManyFiles { .. }),
             _ => false,
         }
     }
@@ -410,10 +265,8 @@ impl Error {
             | Self::Alloc(halite_alloc::Error::Full { .. })
             | Self::Pool(NoSpace { .. } | SizeLimit { .. })
             | Self::Alloc(halite_alloc::Error::Pool(NoSpace { .. } | SizeLimit { .. })) => true,
-            Self::NoRoomBelow { reason } => reason.lacks_space(),
-            Self::LogFull { reason } | Self::ValuesFull { reason } | Self::Disk(reason) => {
-                matches!(**reason, DiskNoSpace { .. })
-            }
+            Self::Own(own) => own.class() == ErrorClass::NoSpace,
+            Self::Disk(reason) => matches!(**reason, DiskNoSpace { .. }),
             _ => false,
         }
     }
@@ -451,6 +304,8 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::Reader;
 
@@ -465,28 +320,18 @@ mod tests {
     }
 
     #[test]
-    fn space_is_lacking_only_where_some_can_be_made() {
-        let full = || Error::Full { used: 1, limit: 1, held: 0, holder: None };
-        let disk = |error| Error::Disk(Arc::new(error));
-        let path = || "000007.sst".into();
-        let below = |reason| Error::NoRoomBelow { reason: Arc::new(reason) };
-        let io = || std::io::Error::from_raw_os_error(5);
-        for (reason, lacks) in [
-            (full(), true),
-            (disk(halite_disk::Error::NoSpace { path: path() }), true),
-            (disk(halite_disk::Error::Failed { path: path() }), false),
-            (disk(halite_disk::Error::TooManyFiles { path: path() }), false),
-            (disk(halite_disk::Error::Io { path: path(), action: "write", source: io() }), false),
-            (Error::Pool(halite_pmem::Error::NoSpace { path: path(), bytes: 1 }), true),
-            (
-                Error::Pool(halite_pmem::Error::Io { path: path(), action: "map", source: io() }),
-                false,
-            ),
-            (Error::Poisoned { why: String::new() }, false),
+    fn an_error_of_an_engine_is_told_as_itself_and_decided_by_its_class() {
+        let own =
+            |class| Error::from(OwnError::new(class, std::io::Error::other("the log is full")));
+        for (class, lacks) in [
+            (ErrorClass::NoSpace, [true, false]),
+            (ErrorClass::NoDescriptors, [false, true]),
+            (ErrorClass::Other, [false, false]),
         ] {
-            assert_eq!(reason.lacks_space(), lacks, "{reason}");
-            let below = below(reason);
-            assert_eq!(below.lacks_space(), lacks, "{below}");
+            let error = own(class);
+            assert_eq!([error.lacks_space(), error.lacks_descriptors()], lacks, "{class:?}");
+            assert_eq!(error.to_string(), "the log is full");
+            assert!(error.own::<std::io::Error>().is_some() && error.own::<Error>().is_none());
         }
     }
 

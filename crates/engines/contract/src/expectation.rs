@@ -3,7 +3,7 @@
 use crate::{KeyRange, KeySpaceId, Snapshot};
 
 /// The keys and ranges that a write relies on: the write goes ahead only if none of them changed since a
-/// snapshot was taken ([`crate::Engine::write_if`]).
+/// snapshot was taken ([`crate::Transactional::write_if`]).
 ///
 /// A key changed if it was put since, even with its old value, or if it was there at some time since and
 /// was deleted; so a key that is absent now and was absent then may have changed. A range changed if a scan

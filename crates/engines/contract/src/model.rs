@@ -5,8 +5,9 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 use crate::{
-    Bytes, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId, Op, Progress,
-    Result, Scan, Snapshot, Stats, VerifyReport, check_key_space_name,
+    Bytes, Capabilities, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId,
+    Op, Progress, Result, Scan, Snapshot, Snapshots, Stats, Transactional, VerifyReport,
+    check_key_space_name,
 };
 
 /// An engine that keeps ordered maps in memory and persists nothing: the reference with which the
@@ -158,6 +159,10 @@ impl Engine for Model {
         "model"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { snapshots: Some(self), transactional: Some(self), ..Capabilities::default() }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
         let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -201,20 +206,6 @@ impl Engine for Model {
         Ok(())
     }
 
-    fn write_if(&self, ops: &[Op<'_>], _: Durability, expected: &[Expectation<'_>]) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        state.check(ops)?;
-        for expected in expected {
-            let snapshot = expected.snapshot.downcast_ref::<Copied>();
-            let snapshot = snapshot.filter(|copied| Arc::ptr_eq(&copied.of, &self.identity));
-            let copy = &snapshot.ok_or(Error::ForeignSnapshot)?.copy;
-            let then = copy.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            state.check_unchanged(&then, expected)?;
-        }
-        state.apply(ops);
-        Ok(())
-    }
-
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         let mut pairs: Vec<_> = self.with(space, |space| {
             let pairs = space.range(&range);
@@ -226,10 +217,6 @@ impl Engine for Model {
             pairs.reverse();
         }
         Ok(Box::new(pairs.into_iter()))
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        Ok(Arc::new(Copied { copy: self.clone(), of: Arc::clone(&self.identity) }))
     }
 
     fn sync(&self) -> Result<()> {
@@ -248,6 +235,28 @@ impl Engine for Model {
             complete: true,
             ..VerifyReport::default()
         })
+    }
+}
+
+impl Snapshots for Model {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        Ok(Arc::new(Copied { copy: self.clone(), of: Arc::clone(&self.identity) }))
+    }
+}
+
+impl Transactional for Model {
+    fn write_if(&self, ops: &[Op<'_>], _: Durability, expected: &[Expectation<'_>]) -> Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.check(ops)?;
+        for expected in expected {
+            let snapshot = expected.snapshot.downcast_ref::<Copied>();
+            let snapshot = snapshot.filter(|copied| Arc::ptr_eq(&copied.of, &self.identity));
+            let copy = &snapshot.ok_or(Error::ForeignSnapshot)?.copy;
+            let then = copy.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.check_unchanged(&then, expected)?;
+        }
+        state.apply(ops);
+        Ok(())
     }
 }
 

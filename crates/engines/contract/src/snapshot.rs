@@ -16,7 +16,7 @@ pub trait Snapshot: Any + Send + Sync {
     /// reader keeps its space ([`crate::Holder`]). Without this call, it is a snapshot.
     fn name_reader(&self, _reader: Reader) {}
 
-    /// Announces that only the next [`crate::Engine::write_if`] that relies on the snapshot still reads it.
+    /// Announces that only the next [`crate::Transactional::write_if`] that relies on the snapshot still reads it.
     /// Records that only the snapshot shows need not be kept once that call has checked them, so its own
     /// writes may take their space.
     fn end_reads(&self) {}

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use halite_pmem::{Domain, Traffic};
 
-use crate::{Damage, Holder};
+use crate::{Damage, Figure, Holder};
 
 /// Statistics of the recovered part of an open store. Counters start at zero when the store opens.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
     /// The guarantee of a fence on this store's medium.
     pub domain: Domain,
-    /// Keys in all key spaces. An engine with [levels](Stats::levels) would have to search all of them to
+    /// Keys in all key spaces. A [tiered](Stats::is_tiered) engine would have to search all files below the pool to
     /// count its keys, so it reports the number of versions that its indexes in memory lead to.
     pub records: u64,
     /// Bytes of the pool now.
@@ -30,10 +30,6 @@ pub struct Stats {
     pub oldest_reader: Option<Holder>,
     /// Bytes of the pool that are free for records without collection or growth.
     pub free_bytes: u64,
-    /// Bytes of the pool that the change log takes.
-    pub change_log_bytes: u64,
-    /// Bytes of the pool that the newest snapshots of the index take.
-    pub index_snapshot_bytes: u64,
     /// Bytes of DRAM that the index takes.
     pub index_bytes: u64,
     /// Bytes of DRAM that the caches of the files below the pool take.
@@ -41,8 +37,8 @@ pub struct Stats {
     /// Bytes of DRAM that hold records: memtables that a log makes durable, records on their way to the
     /// log, and files of levels that lie in memory.
     pub volatile_bytes: u64,
-    /// The files below the pool, where the engine has levels there; `None` of a single partition.
-    pub levels: Option<LevelStats>,
+    /// Whether the engine hands records on to files below the pool: what a full pool lacks, these may have.
+    pub is_tiered: bool,
     /// Bytes of keys and values that writes brought.
     pub user_bytes_written: u64,
     /// Bytes that collection moved to reclaim space.
@@ -57,6 +53,8 @@ pub struct Stats {
     pub traffic: Traffic,
     /// The findings of opening the store.
     pub recovery: Recovery,
+    /// Figures that only this engine has, each name once.
+    pub own: Vec<Figure>,
 }
 
 impl Stats {
@@ -66,23 +64,20 @@ impl Stats {
     pub fn memory_bytes(&self) -> u64 {
         self.pool_bytes + self.index_bytes + self.cache_bytes + self.volatile_bytes
     }
-}
 
-/// The files below the pool.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LevelStats {
-    /// Bytes of tables.
-    pub bytes: u64,
-    /// Bytes of files of large values.
-    pub value_bytes: u64,
-    /// Sorted runs of level zero: a read may have to look into each.
-    pub level_zero_runs: u64,
-    /// Bytes of the write-ahead log; `None` where the pool keeps the records committed last.
-    pub log_bytes: Option<u64>,
-    /// Tables that have a descriptor: others are opened when they are read.
-    pub tables_open: u64,
-    /// Files opened to be read, again or for the first time.
-    pub opens: u64,
+    /// The engine's own figure of this name, if it has one.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<u64> {
+        self.own.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+    }
+
+    /// Adds an engine's own figure, to that of the same name if there is one.
+    pub fn add(&mut self, figure: Figure) {
+        match self.own.iter_mut().find(|known| known.name == figure.name) {
+            Some(known) => known.value += figure.value,
+            None => self.own.push(figure),
+        }
+    }
 }
 
 /// The findings of opening a store.
@@ -107,4 +102,19 @@ pub struct Recovery {
     pub foreign_files: Vec<String>,
     /// How long opening took; until the last partition is recovered, how long it has taken so far.
     pub duration: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_figures_of_partitions_are_summed_by_name() {
+        let mut stats = Stats::default();
+        for (name, value) in [("log_bytes", 7), ("runs", 1), ("log_bytes", 3)] {
+            stats.add(Figure::new(name, "A figure.", value));
+        }
+        let figures = ["log_bytes", "runs", "others"].map(|name| stats.figure(name));
+        assert_eq!(figures, [Some(10), Some(1), None]);
+    }
 }

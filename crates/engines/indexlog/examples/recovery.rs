@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioning, Result};
+use halite_contract::{
+    Durability, Engine, EngineOptions, IndexSnapshots, KeySpaceId, Op, Partitioned, Partitioning,
+    Result,
+};
 use halite_indexlog::{IndexLog, IndexLogOptions};
 use halite_pmem::PoolOptions;
 
@@ -73,7 +76,7 @@ fn take_snapshot(store: &IndexLog, space: KeySpaceId, records: u64) -> Result<()
         Ok::<_, halite_contract::Error>(started.elapsed())
     };
     let alone = timed()?;
-    let bytes = store.stats().index_snapshot_bytes;
+    let bytes = store.stats().figure("index_snapshot_bytes").unwrap();
     println!(
         "snapshot: {} ms, {bytes} bytes, {:.1} a record",
         alone.as_millis(),

@@ -7,7 +7,7 @@
 //! line of a length is a store that hardly collects. Space is the engine's figure for a pair;
 //! amplification is bytes written for each byte of a pair, collection included.
 
-use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Result};
+use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Result, SpaceManagement};
 use halite_indexlog::IndexLog;
 
 const LENS: [usize; 6] = [1000, 3 << 10, 9 << 10, 17 << 10, 33 << 10, 300 << 10];

@@ -3,20 +3,22 @@
 //! A call goes to the partition that has its key. Calls that concern several partitions are put together here:
 //! batches (`batch`), scans (`read/scan.rs`), statistics.
 
-use std::ops::Range;
+mod capabilities;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use halite_alloc::Segments;
 use halite_contract::{
-    Bytes, Changes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange,
-    KeySpaceId, Op, Partitioning, Progress, Result, Scan, Snapshot, Stats, VerifyReport,
+    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Error, Expectation,
+    KeyRange, KeySpaceId, Op, Partitioning, Progress, Result, Scan, Stats, VerifyReport,
     check_key_space_name, other_engine,
 };
 use halite_pmem::Pool;
 
 use crate::closing::Closing;
 use crate::entry::Entry;
+use crate::error::Error as IndexLogError;
 use crate::index::Form;
 use crate::index_snapshot::Snapshots;
 use crate::key_spaces::{CATALOGUE, INTERNAL, is_internal};
@@ -25,14 +27,13 @@ use crate::on_demand::Partitions;
 use crate::options::IndexLogOptions;
 use crate::partition::{self, Partition, WRITER};
 use crate::read::scan::{RangeScan, join};
-use crate::read::snapshot::StoreSnapshot;
 use crate::read::verify::verify;
 use crate::read::view::View;
 use crate::recovery::find_ends;
 use crate::recovery::map::open_map;
 use crate::repartition::{release_other_generation, repartition};
 use crate::validation::Validation;
-use crate::{PARTITIONS_MAX, batch, record};
+use crate::{PARTITIONS_MAX, batch};
 
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
 const ROOT: &str = "engine:indexlog";
@@ -60,7 +61,7 @@ impl IndexLog {
     ///
     /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
     /// [`Error::Damaged`] with the damaged record; [`Error::Partitions`], [`Error::PartitionBounds`];
-    /// [`Error::ChangeLogAtCreation`].
+    /// [`IndexLogError::ChangeLogAtCreation`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         let started = Instant::now();
         if let Some(partitioning) = &options.partitioning {
@@ -77,7 +78,7 @@ impl IndexLog {
         check_version(&segments, options)?;
         let mut layout = Layout::read(&segments)?;
         match (options.change_log, layout.changes) {
-            (Some(_), None) => return Err(Error::ChangeLogAtCreation),
+            (Some(_), None) => return Err(IndexLogError::ChangeLogAtCreation.into()),
             (Some(wanted), Some(retained)) if wanted != retained => {
                 Layout::write_changes(&segments, wanted)?;
                 layout.changes = Some(wanted);
@@ -292,6 +293,18 @@ impl Engine for IndexLog {
         Self::NAME
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            partitioned: Some(self),
+            snapshots: Some(self),
+            transactional: Some(self),
+            change_feed: Some(self),
+            on_demand: Some(self),
+            index_snapshots: Some(self),
+            space_management: Some(self),
+        }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
         let first = self.partitions.get(0)?;
@@ -353,12 +366,6 @@ impl Engine for IndexLog {
         self.partition(key)?.get(space, key)
     }
 
-    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
-        if let Some(partition) = self.partitions.find(partition) {
-            partition.prefetch(space, keys);
-        }
-    }
-
     fn len(&self, space: KeySpaceId) -> Result<u64> {
         let len = |_: &Arc<Partition>, view: &View| Ok(view.user_space(space)?.index.len());
         partition::views(self.partitions.all()?, len).into_iter().sum()
@@ -386,23 +393,6 @@ impl Engine for IndexLog {
         self.write_for(ops, durability, false)
     }
 
-    fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.write_for(ops, durability, true)
-    }
-
-    fn write_if(
-        &self,
-        ops: &[Op<'_>],
-        durability: Durability,
-        expected: &[Expectation<'_>],
-    ) -> Result<()> {
-        if expected.is_empty() {
-            return self.write(ops, durability);
-        }
-        check_ops(ops)?;
-        self.write_all(ops, durability, expected, false)
-    }
-
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         let begin = |partition: &Arc<Partition>, view: &View| {
             RangeScan::begin(partition, view, space, &range, direction)
@@ -412,94 +402,9 @@ impl Engine for IndexLog {
         Ok(join(scans?, &self.partitioning, direction))
     }
 
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let all = self.partitions.all()?;
-        Ok(Arc::new(StoreSnapshot::take(all, &self.partitioning, self.history)?))
-    }
-
-    fn snapshot_index(&self) -> Result<bool> {
-        let mut all_have = true;
-        for partition in self.partitions.all()? {
-            all_have &= partition.snapshot_index()?;
-        }
-        Ok(all_have)
-    }
-
-    fn change_log(&self) -> Option<u64> {
-        self.change_log
-    }
-
-    fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
-        self.partitions.get(partition)?.change_positions()
-    }
-
-    fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
-        self.partitions.get(partition)?.changes(partition, from)
-    }
-
     fn sync(&self) -> Result<()> {
         // Nothing was written to partitions that are not ready yet.
         self.partitions.ready().try_for_each(|partition| partition.change(|writer| writer.sync()))
-    }
-
-    fn collect_ahead(&self, partition: usize) -> Result<bool> {
-        match self.partitions.find(partition) {
-            Some(partition) => partition.collect_ahead(),
-            None => Ok(false),
-        }
-    }
-
-    fn wait_ready(&self) -> Result<()> {
-        self.partitions.all().map(drop)
-    }
-
-    fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
-        self.partitions.wait(partition, time)
-    }
-
-    fn partitioning(&self) -> Partitioning {
-        self.partitioning.clone()
-    }
-
-    fn partitions(&self) -> usize {
-        self.partitions.len()
-    }
-
-    fn partition_of(&self, key: &[u8]) -> usize {
-        self.partitioning.partition_of(key)
-    }
-
-    fn scan_partition(
-        &self,
-        partition: usize,
-        space: KeySpaceId,
-        range: KeyRange,
-        direction: Direction,
-    ) -> Result<Scan> {
-        let partition = self.partitions.get(partition)?;
-        let scan = RangeScan::begin(partition, &partition.view.read(), space, &range, direction)?;
-        Ok(Box::new(scan))
-    }
-
-    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
-        let view = self.partitions.get(partition)?.view.read();
-        Ok(view.user_space(space)?.index.len())
-    }
-
-    fn visit_partition(
-        &self,
-        partition: usize,
-        space: KeySpaceId,
-        position: u64,
-        count: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> Result<Option<u64>> {
-        let partition = self.partitions.get(partition)?;
-        partition.named(partition.visit(space, position, count, visit))
-    }
-
-    fn sync_partition(&self, partition: usize) -> Result<()> {
-        self.partitions.get(partition)?.change(|writer| writer.sync())
     }
 
     fn stats(&self) -> Stats {
@@ -514,18 +419,6 @@ impl Engine for IndexLog {
         };
         self.partitions.ready().for_each(|partition| partition.add_stats(&mut stats));
         stats
-    }
-
-    fn partition_stats(&self, partition: usize) -> Stats {
-        let mut stats = Stats { domain: self.pool.domain(), ..Stats::default() };
-        if let Some(partition) = self.partitions.find(partition) {
-            partition.add_stats(&mut stats);
-        }
-        stats
-    }
-
-    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
-        record::space(key_len, value_len)
     }
 
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {

@@ -66,6 +66,7 @@ mod collection;
 mod durability;
 mod engine;
 mod entry;
+mod error;
 mod index;
 mod index_snapshot;
 mod key_spaces;
@@ -86,6 +87,7 @@ mod validation;
 mod write;
 
 pub use engine::IndexLog;
+pub use error::Error;
 pub use options::{INDEX_SNAPSHOT, IndexKind, IndexLogOptions};
 pub use registration::REGISTRATION;
 

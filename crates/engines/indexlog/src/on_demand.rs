@@ -297,7 +297,7 @@ fn again(partition: usize, error: &Arc<Error>) -> Error {
 mod tests {
     use std::cell::Cell;
 
-    use halite_contract::{Durability, Engine, EngineOptions, Op, Partitioning};
+    use halite_contract::{Durability, Engine, EngineOptions, Op, Partitioned, Partitioning};
 
     use crate::IndexLog;
 

@@ -1,6 +1,8 @@
 //! Options that only this engine has.
 
-use halite_contract::{EngineOptions, Error, OwnOptions, Result};
+use halite_contract::{EngineOptions, OwnOptions, Result};
+
+use crate::error::Error;
 
 /// The index of a store. It is in DRAM and built by each opening, so each may choose another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +26,11 @@ impl IndexKind {
     /// Checks that there is such an index.
     ///
     /// # Errors
-    /// [`Error::InvalidOption`].
+    /// [`Error::KeyBytes`].
     pub fn check(self) -> Result<()> {
         match self {
             Self::Ordered { key_bytes } if !Self::KEY_BYTES.contains(&key_bytes) => {
-                let why = format!("an index keeps 0, 2, 4 or 8 bytes of each key, not {key_bytes}");
-                Err(Error::InvalidOption { why })
+                Err(Error::KeyBytes { key_bytes }.into())
             }
             _ => Ok(()),
         }
@@ -86,7 +87,8 @@ mod tests {
         let check = |key_bytes| IndexKind::Ordered { key_bytes }.check();
         assert!(IndexKind::KEY_BYTES.into_iter().all(|known| check(known).is_ok()));
         let refused = check(3).unwrap_err();
-        assert!(matches!(&refused, Error::InvalidOption { why } if why.ends_with("not 3")));
+        assert!(matches!(Error::of(&refused), Some(Error::KeyBytes { key_bytes: 3 })));
+        assert!(refused.to_string().ends_with("not 3"));
         assert!(IndexKind::Hash.check().is_ok() && IndexKind::default().check().is_ok());
     }
 }

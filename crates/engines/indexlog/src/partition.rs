@@ -356,7 +356,8 @@ mod tests {
     use std::thread;
 
     use halite_contract::{
-        Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning, panic_message,
+        Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning, SpaceManagement,
+        Transactional, panic_message,
     };
 
     use crate::IndexLog;

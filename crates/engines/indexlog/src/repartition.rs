@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use halite_alloc::Segments;
 use halite_contract::{
-    Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Op, Partitioning, Result,
+    Bytes, Direction, Durability, Engine, Error, KeyRange, KeySpaceId, Op, Partitioned,
+    Partitioning, Result,
 };
 
 use crate::engine::IndexLog;
+use crate::error::Error as IndexLogError;
 use crate::index::Form;
 use crate::layout::Layout;
 use crate::{PARTITIONS_MAX, device_numbers};
@@ -56,11 +58,9 @@ pub(crate) fn repartition(
             release_other_generation(segments, layout)?;
             return Err(match error {
                 Error::Full { .. } | Error::Alloc(halite_alloc::Error::Full { .. }) => {
-                    Error::RepartitionFull {
-                        from: layout.partitions,
-                        to: wanted.count(),
-                        reason: Box::new(error),
-                    }
+                    let (from, to) = (layout.partitions, wanted.count());
+                    let reason = Box::new(error);
+                    IndexLogError::RepartitionFull { from, to, reason }.into()
                 }
                 other => other,
             });

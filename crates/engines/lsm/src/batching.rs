@@ -13,10 +13,11 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halite_contract::{Durability, Error, Result};
+use halite_contract::{Durability, Result};
 use parking_lot::{Condvar, Mutex};
 
 use crate::encoded::Encoded;
+use crate::error::Error as LsmError;
 use crate::store::Store;
 
 /// Buckets of a store: so many leaders may gather at once.
@@ -158,7 +159,9 @@ impl Batching {
             return match outcome {
                 Outcome::Committed(last) => Ok(last),
                 Outcome::Refused => store.commit(encoded, Durability::Immediate, None),
-                Outcome::Failed(why) => Err(Error::CommittedTogether { why: why.to_string() }),
+                Outcome::Failed(why) => {
+                    Err(LsmError::CommittedTogether { why: why.to_string() }.into())
+                }
             };
         }
     }

@@ -23,7 +23,8 @@ use halite_sim::planted;
 
 use crate::concurrency_restriction::ConcurrencyRestriction;
 use crate::encoded::Encoded;
-use crate::failure::{from_levels, is_full, lacks_room};
+use crate::error::Error as LsmError;
+use crate::failure::{from_levels, is_full, is_log_full, lacks_room};
 use crate::fragment::{HEADER, Header};
 use crate::group_commit::begins_zone;
 use crate::limits::BATCH_BYTES_MAX;
@@ -109,7 +110,7 @@ impl Store {
                 other => return other,
             };
             began.get_or_insert_with(|| self.refusals.now());
-            if matches!(error, Error::LogFull { .. }) {
+            if is_log_full(&error) {
                 self.wait_for_log(encoded.purpose, &mut waited, error)?;
                 continue;
             }
@@ -128,8 +129,7 @@ impl Store {
     /// Whether there may be room for a batch if it waits. Puts do not wait for room in the log: the ballast is for
     /// others.
     fn may_wait_for(&self, error: &Error, purpose: Purpose) -> bool {
-        let is_log = matches!(error, Error::LogFull { .. });
-        is_full(error) || is_log && purpose != Purpose::Put
+        is_full(error) || is_log_full(error) && purpose != Purpose::Put
     }
 
     fn commit_once(
@@ -223,7 +223,7 @@ impl Store {
     pub(crate) fn is_refusal(&self, error: &Error) -> bool {
         let are_pools_synced = || self.memory.check_synced().is_ok();
         lacks_room(error)
-            || matches!(error, Error::LogFile { .. })
+            || matches!(LsmError::of(error), Some(LsmError::LogFile { .. }))
             || error.is_of_pool_kernel() && are_pools_synced()
     }
 

@@ -38,6 +38,7 @@ mod tests {
     use crate::options::LsmOptions;
     use halite_contract::{
         Direction, Durability, Engine, EngineOptions, Expectation, KeyRange, KeySpaceId, Op,
+        Snapshots, Transactional,
     };
     use halite_disk::{Disk, DiskModel};
     use halite_pmem::{Domain, Medium, PoolOptions};

@@ -1,12 +1,14 @@
 //! The engine: the contract of `halite-contract`, implemented by trees that share a ring.
 
+mod capabilities;
+
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
 use halite_contract::{
-    Bytes, Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
-    LevelStats, Op, Partitioning, Progress, RepairReport, Result, Scan, Snapshot, Stats,
+    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Error, Expectation, Figure,
+    KeyRange, KeySpaceId, Op, Partitioning, Progress, RepairReport, Result, Scan, Stats,
     VerifyReport, check_key_space_name,
 };
 use halite_index::KWayMerge;
@@ -14,6 +16,7 @@ use halite_sim::locks::RwLock;
 
 use crate::discard;
 use crate::encoded::Encoded;
+use crate::error::Error as LsmError;
 use crate::failure::from_levels;
 use crate::large_values::Large;
 use crate::layout;
@@ -32,7 +35,6 @@ use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::sst::{self, ValueRef};
 use crate::store::Store;
 use crate::verify::verify;
-use crate::wal::Wal;
 
 /// Descriptors of the pool.
 const POOL_DESCRIPTORS: u64 = 1;
@@ -78,7 +80,7 @@ impl Lsm {
     pub fn open(options: &EngineOptions) -> Result<Self> {
         if !sst::is_built_in(LsmOptions::of(options).compression) {
             let what = "compression with Zstandard".to_owned();
-            return Err(Error::NotBuiltIn { what, feature: "zstd" });
+            return Err(LsmError::NotBuiltIn { what, feature: "zstd" }.into());
         }
         let store = open::open(options)?;
         let spaces = OpenSpaces::new(Spaces::read(&store)?);
@@ -334,7 +336,7 @@ pub(crate) fn scan_all(
 }
 
 /// The number of a key space's keys in a state, and whether these are all: it passes one key after the other, and
-/// asks before each as [`Engine::count_partition`] says.
+/// asks before each as [`halite_contract::Partitioned::count_partition`] says.
 pub(crate) fn count(
     at: &Arc<ReadAt>,
     trees: Range<usize>,
@@ -386,6 +388,16 @@ impl Engine for Lsm {
         Self::NAME
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            partitioned: Some(self),
+            snapshots: Some(self),
+            transactional: Some(self),
+            space_management: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         check_key_space_name(name)?;
         if let Some(found) = self.spaces.load().find(name) {
@@ -434,22 +446,9 @@ impl Engine for Lsm {
         Ok(())
     }
 
-    /// Does nothing where the store has threads for that.
-    fn collect_ahead(&self, partition: usize) -> Result<bool> {
-        self.store.collect_ahead(partition)
-    }
-
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.spaces.check(space)?;
         with_space(space, key, |full| self.store.get(self.tree_of(key), full, At::Latest))
-    }
-
-    fn prefetch(&self, partition: usize, space: KeySpaceId, keys: &[&[u8]]) {
-        let Some(tree) = self.store.trees.get(partition) else { return };
-        let full: Vec<Vec<u8>> =
-            keys.iter().map(|key| [&space.0.to_be_bytes(), *key].concat()).collect();
-        let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
-        tree.view().active.prefetch_keys(&full);
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {
@@ -468,76 +467,16 @@ impl Engine for Lsm {
         self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, &[])
     }
 
-    fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.write_for(ops, Purpose::of(ops, Purpose::Bookkeeping), durability, &[])
-    }
-
-    fn write_if(
-        &self,
-        ops: &[Op<'_>],
-        durability: Durability,
-        expected: &[Expectation<'_>],
-    ) -> Result<()> {
-        self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, expected)
-    }
-
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.spaces.check(space)?;
         let at = ReadAt::now(&self.store);
         Ok(scan_all(&at, &self.partitioning, space, &range, direction))
     }
 
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let _writing = self.writing.read();
-        Ok(Arc::new(StoreSnapshot {
-            at: ReadAt::now(&self.store),
-            spaces: self.spaces.load(),
-            partitioning: self.partitioning.clone(),
-        }))
-    }
-
     fn sync(&self) -> Result<()> {
         self.store.sync()?;
         self.store.let_values_go();
         Ok(())
-    }
-
-    fn partitioning(&self) -> Partitioning {
-        self.partitioning.clone()
-    }
-
-    fn partitions(&self) -> usize {
-        self.store.trees.len()
-    }
-
-    fn partition_of(&self, key: &[u8]) -> usize {
-        self.tree_of(key)
-    }
-
-    fn scan_partition(
-        &self,
-        partition: usize,
-        space: KeySpaceId,
-        range: KeyRange,
-        direction: Direction,
-    ) -> Result<Scan> {
-        self.spaces.check(space)?;
-        let at = ReadAt::now(&self.store);
-        Ok(Box::new(LongScan::new(&at, partition, bounds(space, &range), direction)))
-    }
-
-    fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
-        self.count_partition(partition, space, &mut |_, _| true).map(|(len, _)| len)
-    }
-
-    fn count_partition(
-        &self,
-        partition: usize,
-        space: KeySpaceId,
-        go_on: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<(u64, bool)> {
-        self.spaces.check(space)?;
-        count(&ReadAt::now(&self.store), partition..partition + 1, space, go_on)
     }
 
     fn stats(&self) -> Stats {
@@ -552,35 +491,31 @@ impl Engine for Lsm {
             recovery: self.store.recovery.clone(),
             free_bytes: self.store.free(),
             descriptors_max: self.store.levels.descriptors_max() + POOL_DESCRIPTORS,
+            is_tiered: true,
             ..Stats::default()
         };
         let below = self.store.levels.stats();
         stats.cache_bytes = below.cache_bytes;
         stats.volatile_bytes = below.memory_bytes + self.store.volatile_bytes();
         let levels = below.levels;
-        stats.levels = Some(LevelStats {
-            bytes: levels.iter().map(|level| level.bytes).sum(),
-            value_bytes: below.value_bytes,
-            level_zero_runs: levels[0].runs,
-            log_bytes: self.store.wal.as_ref().map(Wal::bytes),
-            tables_open: below.tables_open,
-            opens: below.opens,
-        });
+        let level_bytes = levels.iter().map(|level| level.bytes).sum();
+        stats.own = vec![
+            Figure::new("level_bytes", "Bytes of tables in the levels.", level_bytes),
+            Figure::new("value_file_bytes", "Bytes of files of large values.", below.value_bytes),
+            // A read may have to look into each.
+            Figure::new("level_zero_runs", "Sorted runs of level zero.", levels[0].runs),
+        ];
+        if let Some(wal) = &self.store.wal {
+            stats.add(Figure::new("log_bytes", "Bytes of the write-ahead log.", wal.bytes()));
+        }
+        let help = "Tables that have a descriptor: others are opened when they are read.";
+        stats.add(Figure::detail("tables_open", help, below.tables_open));
+        let help = "Files opened to be read, again or for the first time.";
+        stats.add(Figure::detail("file_opens", help, below.opens));
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);
         }
         stats
-    }
-
-    fn partition_stats(&self, partition: usize) -> Stats {
-        let mut stats =
-            Stats { domain: self.store.memory.home().pool().domain(), ..Stats::default() };
-        self.add_stats(partition, &mut stats);
-        stats
-    }
-
-    fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
-        record::len(key_len + 4, value_len) as u64
     }
 
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use halite_contract::Error;
 
 use crate::address::Address;
+use crate::error::Error as LsmError;
 use crate::levels::{CURRENT, value_name};
 use crate::sst::{self, ValueRef};
 
@@ -23,7 +24,7 @@ pub(crate) fn from_levels(error: sst::Error) -> Error {
         Levels::Stopped { why } => return Error::Poisoned { why: why.clone() },
         Levels::NotBuiltIn { file } => {
             let what = format!("{}, which is compressed with Zstandard,", in_folder(file));
-            return Error::NotBuiltIn { what, feature: "zstd" };
+            return LsmError::NotBuiltIn { what, feature: "zstd" }.into();
         }
         Levels::Closing => return Error::Poisoned { why: error.to_string() },
         Levels::Damaged { what, why, .. } => format!("{what}: {why}"),
@@ -75,9 +76,16 @@ pub(crate) fn lacks_space(error: &Error) -> bool {
         |error: &halite_disk::Error| matches!(error, halite_disk::Error::NoSpace { .. });
     match error {
         Error::Disk(error) => is_no_space(error),
-        Error::LogFull { reason } => is_no_space(reason),
-        _ => false,
+        error => match LsmError::of(error) {
+            Some(LsmError::LogFull { reason }) => is_no_space(reason),
+            _ => false,
+        },
     }
+}
+
+/// Whether the log cannot grow.
+pub(crate) fn is_log_full(error: &Error) -> bool {
+    matches!(LsmError::of(error), Some(LsmError::LogFull { .. }))
 }
 
 /// Whether a pool has no room.
@@ -87,6 +95,9 @@ pub(crate) fn is_full(error: &Error) -> bool {
 
 /// Whether there is no room for a batch: it changed nothing, and there may be room for a smaller one.
 pub(crate) fn lacks_room(error: &Error) -> bool {
-    use Error::{BatchTooLarge, LogFull, NoRoomBelow};
-    is_full(error) || matches!(error, NoRoomBelow { .. } | LogFull { .. } | BatchTooLarge { .. })
+    use LsmError::{LogFull, NoRoomBelow};
+    let own = LsmError::of(error);
+    is_full(error)
+        || matches!(error, Error::BatchTooLarge { .. })
+        || matches!(own, Some(NoRoomBelow { .. } | LogFull { .. }))
 }

@@ -14,6 +14,7 @@ use halite_disk::Disk;
 use halite_index::Direction;
 
 use crate::address::Address;
+use crate::error::Error as LsmError;
 use crate::failure::from_levels;
 use crate::fragment;
 use crate::layer::Layer;
@@ -48,7 +49,7 @@ impl Store {
     /// Writes the large values among operations, durably. Two syncs for each.
     ///
     /// # Errors
-    /// [`Error::ValuesFull`]; an error of the disk. A folder that cannot be synced is the end of all writes.
+    /// [`LsmError::ValuesFull`]; an error of the disk. A folder that cannot be synced is the end of all writes.
     pub(crate) fn write_large(&self, ops: &[Op<'_>]) -> Result<Large<'_>> {
         let mut large = Large::default();
         for (number, op) in ops.iter().enumerate() {
@@ -249,7 +250,7 @@ fn collect(layer: &impl Layer, found: &mut Vec<(Box<[u8]>, ValueRef)>) -> Result
 fn no_room(error: sst::Error) -> Error {
     match error {
         sst::Error::Disk(reason) if matches!(*reason, halite_disk::Error::NoSpace { .. }) => {
-            Error::ValuesFull { reason: Arc::clone(&reason) }
+            LsmError::ValuesFull { reason: Arc::clone(&reason) }.into()
         }
         error => from_levels(error),
     }

@@ -19,6 +19,7 @@ mod discard;
 mod emptying;
 mod encoded;
 mod engine;
+mod error;
 #[doc(hidden)]
 pub mod experiments;
 mod failure;
@@ -79,6 +80,7 @@ mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;
+pub use error::Error;
 pub use options::{Compression, Durable, LsmOptions};
 pub use registration::REGISTRATION;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use halite_contract::{Error, Result};
 
 use crate::encoded::Encoded;
-use crate::failure::{is_full, lacks_space};
+use crate::failure::{is_full, is_log_full, lacks_space};
 use crate::refusals::Purpose;
 use crate::store::Store;
 use crate::wal::{Wal, no_room};
@@ -42,7 +42,7 @@ impl Store {
     /// Sets space in the log aside for a batch, in its turn, so that the batch does not fail for lack of it.
     ///
     /// # Errors
-    /// [`Error::LogFull`]: nothing is changed.
+    /// [`crate::Error::LogFull`]: nothing is changed.
     pub(crate) fn reserve_log(&self, encoded: &Encoded) -> Result<()> {
         let Some(wal) = &self.wal else { return Ok(()) };
         let end = wal.end_with(encoded);
@@ -88,7 +88,7 @@ impl Store {
     pub(crate) fn roll_log(&self, wal: &Wal) -> Result<()> {
         match wal.roll() {
             // The name itself may take space.
-            Err(Error::LogFull { .. }) => self.levels.with_ballast(|| wal.roll()),
+            Err(error) if is_log_full(&error) => self.levels.with_ballast(|| wal.roll()),
             rolled => rolled,
         }
     }

@@ -151,7 +151,7 @@ mod tests {
     use std::thread;
 
     use crate::options::{Durable, LsmOptions};
-    use halite_contract::{Durability, Engine, EngineOptions, KeyRange, Op, Scan};
+    use halite_contract::{Durability, Engine, EngineOptions, KeyRange, Op, Scan, SpaceManagement};
     use halite_disk::{Disk, DiskModel};
     use halite_pmem::{Domain, Medium, PoolOptions};
     use proptest::prelude::*;

@@ -29,7 +29,7 @@ pub enum Compression {
     Lz4,
     /// Zstandard, level 3: smaller, and several times slower. Only in builds with the feature `zstd`, which
     /// needs a C compiler: other builds refuse the option, and tables compressed with it, by
-    /// [`Error::NotBuiltIn`](halite_contract::Error::NotBuiltIn).
+    /// [`Error::NotBuiltIn`](crate::Error::NotBuiltIn).
     Zstd,
 }
 

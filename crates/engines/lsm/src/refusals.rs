@@ -6,12 +6,13 @@
 //! looks for room again: when space was given back ([`Refusals::look_again`]), and otherwise after so long that all
 //! looks together take a small part of the time. Removals are always tried, as they make the room.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use halite_contract::{Error, Op, Result};
 use parking_lot::Mutex;
+
+use crate::error::Error as LsmError;
 
 /// The purpose of a batch, which decides how much of the reserves it leaves to others. Batches that are committed
 /// together have the first of their purposes, in this order.
@@ -119,9 +120,9 @@ fn apart(took: Duration) -> Duration {
 fn again(error: &Error) -> Option<Error> {
     Some(match error {
         &Error::Full { used, limit, held, holder } => Error::Full { used, limit, held, holder },
-        Error::NoRoomBelow { reason } => Error::NoRoomBelow { reason: Arc::clone(reason) },
-        Error::LogFull { reason } => Error::LogFull { reason: Arc::clone(reason) },
-        Error::ValuesFull { reason } => Error::ValuesFull { reason: Arc::clone(reason) },
+        Error::Own(own) if own.downcast_ref().is_some_and(LsmError::lacks_room) => {
+            Error::Own(own.clone())
+        }
         _ => return None,
     })
 }
@@ -342,6 +343,8 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn full() -> Error {
@@ -380,7 +383,7 @@ mod tests {
     fn a_large_value_that_is_refused_keeps_no_put_from_waiting_for_room() {
         let refusals = Refusals::new(true);
         let reason = halite_disk::Error::NoSpace { path: "disk".into() };
-        let error = Error::ValuesFull { reason: Arc::new(reason) };
+        let error = LsmError::ValuesFull { reason: Arc::new(reason) }.into();
         refusals.note_value(1 << 30, &error, Duration::ZERO);
         refusals.values.next.store(u64::MAX, Relaxed);
         assert!(refusals.refusal_of_value(1 << 30).is_some() && refusals.are_values_refused());
@@ -401,7 +404,7 @@ mod tests {
      {
         let refusals = Refusals::new(true);
         let reason = halite_disk::Error::NoSpace { path: "disk".into() };
-        let error = Error::ValuesFull { reason: Arc::new(reason) };
+        let error = LsmError::ValuesFull { reason: Arc::new(reason) }.into();
         refusals.note_value(1 << 30, &error, Duration::ZERO);
         refusals.note_removal(false);
         assert!(refusals.are_removals_due() && refusals.is_emptying_due());

@@ -11,6 +11,7 @@ use halite_sim::locks;
 
 use crate::address::ZONE;
 use crate::cost;
+use crate::error::Error as LsmError;
 use crate::failure::is_full;
 use crate::memtable::Memtable;
 use crate::refusals::Purpose;
@@ -268,7 +269,7 @@ impl Store {
             if let Some(reason) = &seen.failure
                 && seen.failed_begun > begun
             {
-                return Err(Error::NoRoomBelow { reason: Arc::clone(reason) });
+                return Err(LsmError::NoRoomBelow { reason: Arc::clone(reason) }.into());
             }
             let has_flushed = |tree: &Tree| tree.view().flushed.is_some();
             let is_busy = self.has_more_to_hand_on() || self.trees.iter().any(has_flushed);
@@ -279,7 +280,8 @@ impl Store {
                 return if self.free() > before { Ok(()) } else { Err(full) };
             }
             if began.elapsed() > WAIT_MAX {
-                return Err(seen.failure.map_or(full, |reason| Error::NoRoomBelow { reason }));
+                let below = |reason| LsmError::NoRoomBelow { reason }.into();
+                return Err(seen.failure.map_or(full, below));
             }
             before_wait = seen;
         }

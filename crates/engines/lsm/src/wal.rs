@@ -25,6 +25,7 @@ use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::encoded::{Encoded, Fragment};
+use crate::error::Error as LsmError;
 use crate::failure::from_levels;
 use crate::layout::Known;
 use crate::levels::aside;
@@ -416,7 +417,7 @@ impl Wal {
     /// and not used is set aside for the new file.
     ///
     /// # Errors
-    /// [`halite_contract::Error::LogFull`], [`halite_contract::Error::LogFile`]: nothing is changed. Any
+    /// [`LsmError::LogFull`], [`LsmError::LogFile`]: nothing is changed. Any
     /// other error of the disk.
     pub(crate) fn roll(&self) -> halite_contract::Result<()> {
         let mut file = self.file.lock();
@@ -464,7 +465,7 @@ pub(crate) fn remove(disk: &Disk) -> halite_disk::Result<()> {
 pub(crate) fn no_room(error: halite_disk::Error) -> halite_contract::Error {
     match error {
         error @ halite_disk::Error::NoSpace { .. } => {
-            halite_contract::Error::LogFull { reason: Arc::new(error) }
+            LsmError::LogFull { reason: Arc::new(error) }.into()
         }
         error => from_levels(error.into()),
     }
@@ -478,7 +479,7 @@ fn no_file(error: halite_disk::Error) -> halite_contract::Error {
             no_room(error)
         }
         // A file that could not be made is not there.
-        error => halite_contract::Error::LogFile { reason: Arc::new(error) },
+        error => LsmError::LogFile { reason: Arc::new(error) }.into(),
     }
 }
 

@@ -82,17 +82,18 @@ impl Batch {
     pub fn commit_and_clear(&mut self, durability: Durability) -> Result<()> {
         let written = self.engine.write(&self.ops.ops(), durability);
         self.ops.clear();
-        written
+        Ok(written?)
     }
 
     /// [`Batch::commit_and_clear`] for bookkeeping, such as when a key expires: small values, for which a full store
     /// keeps room that it refuses to other writes.
     ///
     /// # Errors
-    /// See [`halite_contract::Engine::write_bookkeeping`]; no operation is applied then, and the batch is empty too.
+    /// See [`halite_contract::SpaceManagement::write_bookkeeping`]; no operation is applied then, and the batch is empty
+    /// too.
     pub fn commit_bookkeeping_and_clear(&mut self, durability: Durability) -> Result<()> {
         let written = self.engine.write_bookkeeping(&self.ops.ops(), durability);
         self.ops.clear();
-        written
+        Ok(written?)
     }
 }

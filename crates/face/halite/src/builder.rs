@@ -69,7 +69,7 @@ impl Builder {
         self.own(options)
     }
 
-    /// The size in bytes to which the pool may grow; at it, writes return [`crate::Error::Full`].
+    /// The size in bytes to which the pool may grow; at it, writes return [`crate::EngineError::Full`].
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.options.pool_options.size_max = bytes;

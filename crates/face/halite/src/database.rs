@@ -13,8 +13,8 @@ use crate::folder;
 use crate::snapshot::NamedSnapshots;
 use crate::transaction::LockTable;
 use crate::{
-    Batch, Builder, Changes, Domain, KeySpace, Progress, Result, Snapshot, Stats, VerifyReport,
-    open_any, open_engine,
+    Batch, Builder, Changes, Domain, KeySpace, Partitioning, Progress, Result, Snapshot, Stats,
+    VerifyReport, open_any, open_engine,
 };
 
 /// An open database. Cloning it is cheap; the store closes with the last clone.
@@ -23,6 +23,8 @@ pub struct Database {
     pub(crate) engine: Arc<dyn Engine>,
     snapshots: Arc<NamedSnapshots>,
     pub(crate) locks: Arc<LockTable>,
+    /// The engine's, which stays as it is: a server asks for the partition of every key.
+    partitioning: Arc<Partitioning>,
     path: PathBuf,
 }
 
@@ -70,7 +72,9 @@ impl Database {
     }
 
     fn of(engine: Arc<dyn Engine>, path: PathBuf) -> Self {
-        Self { engine, snapshots: Arc::default(), locks: Arc::default(), path }
+        let partitioning = Arc::new(engine.partitioning());
+        let (snapshots, locks) = (Arc::default(), Arc::default());
+        Self { engine, snapshots, locks, partitioning, path }
     }
 
     pub(crate) fn open_with(builder: Builder, path: &Path) -> Result<Self> {
@@ -108,7 +112,7 @@ impl Database {
     /// The key space called `name`, created durably if it does not exist.
     ///
     /// # Errors
-    /// [`crate::Error::KeySpaceName`] if the name is empty or too long; the errors of a write.
+    /// [`crate::EngineError::KeySpaceName`] if the name is empty or too long; the errors of a write.
     pub fn key_space(&self, name: &str) -> Result<KeySpace> {
         let id = self.engine.key_space(name)?;
         Ok(KeySpace::new(Arc::clone(&self.engine), name, id))
@@ -134,9 +138,9 @@ impl Database {
     /// Removes a key space with all its pairs, durably and atomically.
     ///
     /// # Errors
-    /// [`crate::Error::NoSuchKeySpace`] if it was dropped before; the errors of a write.
+    /// [`crate::EngineError::NoSuchKeySpace`] if it was dropped before; the errors of a write.
     pub fn drop_key_space(&self, space: &KeySpace) -> Result<()> {
-        self.engine.drop_key_space(space.id)
+        Ok(self.engine.drop_key_space(space.id)?)
     }
 
     /// An empty batch.
@@ -148,7 +152,7 @@ impl Database {
     /// the database.
     ///
     /// # Errors
-    /// [`crate::Error::NoSnapshots`] from an engine that takes none; [`crate::Error::Damaged`].
+    /// [`crate::EngineError::NoSnapshots`] from an engine that takes none; [`crate::EngineError::Damaged`].
     pub fn take_snapshot(&self) -> Result<Snapshot> {
         Snapshot::take(&self.engine)
     }
@@ -189,25 +193,25 @@ impl Database {
     /// The positions of a partition's changes that can be read from, up to the durable end.
     ///
     /// # Errors
-    /// [`crate::Error::NoChangeLog`] if the database was made without [`Builder::change_log`].
+    /// [`crate::EngineError::NoChangeLog`] if the database was made without [`Builder::change_log`].
     ///
     /// # Panics
     /// If there is no such partition.
     pub fn change_positions(&self, partition: usize) -> Result<Range<u64>> {
-        self.engine.change_positions(partition)
+        Ok(self.engine.change_positions(partition)?)
     }
 
     /// The changes of a partition, in order, from a position on: 0, or one that a change had. The iterator ends at the
     /// durable end, and goes on when it is called again after more changes.
     ///
     /// # Errors
-    /// [`crate::Error::NoChangeLog`]; [`crate::Error::ChangesReleased`], also while reading;
-    /// [`crate::Error::NoChangePosition`]; [`crate::Error::Damaged`].
+    /// [`crate::EngineError::NoChangeLog`]; [`crate::EngineError::ChangesReleased`], also while reading;
+    /// [`crate::EngineError::NoChangePosition`]; [`crate::EngineError::Damaged`].
     ///
     /// # Panics
     /// If there is no such partition.
     pub fn changes(&self, partition: usize, from: u64) -> Result<Changes> {
-        self.engine.changes(partition, from)
+        Ok(Changes::new(self.engine.changes(partition, from)?))
     }
 
     /// Makes every write so far durable, those with [`crate::Durability::Deferred`] included.
@@ -215,7 +219,7 @@ impl Database {
     /// # Errors
     /// The errors of the pool; the writes are then not durable.
     pub fn sync(&self) -> Result<()> {
-        self.engine.sync()
+        Ok(self.engine.sync()?)
     }
 
     /// Waits until all partitions of a database that was opened [on demand](crate::Builder::on_demand) are recovered.
@@ -223,7 +227,7 @@ impl Database {
     /// # Errors
     /// The error of a partition's recovery.
     pub fn wait_ready(&self) -> Result<()> {
-        self.engine.wait_ready()
+        Ok(self.engine.wait_ready()?)
     }
 
     /// Waits up to `time` until a partition is recovered, and moves it to the front of the recovery; returns whether it
@@ -235,19 +239,19 @@ impl Database {
     /// # Panics
     /// If there is no such partition.
     pub fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
-        self.engine.wait_partition(partition, time)
+        Ok(self.engine.wait_partition(partition, time)?)
     }
 
     /// The number of partitions that keys are spread over.
     #[must_use]
     pub fn partitions(&self) -> usize {
-        self.engine.partitions()
+        self.partitioning.count()
     }
 
     /// The partition that has `key`, in any key space; below [`Database::partitions`].
     #[must_use]
     pub fn partition_of(&self, key: impl AsRef<[u8]>) -> usize {
-        self.engine.partition_of(key.as_ref())
+        self.partitioning.partition_of(key.as_ref())
     }
 
     /// [`Database::sync`] of the writes to one partition.
@@ -258,7 +262,7 @@ impl Database {
     /// # Panics
     /// If there is no such partition.
     pub fn sync_partition(&self, partition: usize) -> Result<()> {
-        self.engine.sync_partition(partition)
+        Ok(self.engine.sync_partition(partition)?)
     }
 
     /// Does a little of the garbage collection that writes to a partition would have to do later. It is for an idle
@@ -270,7 +274,7 @@ impl Database {
     /// # Panics
     /// If there is no such partition.
     pub fn collect_ahead(&self, partition: usize) -> Result<bool> {
-        self.engine.collect_ahead(partition)
+        Ok(self.engine.collect_ahead(partition)?)
     }
 
     /// The statistics of the store.
@@ -317,7 +321,7 @@ impl Database {
     /// # Errors
     /// Only an error that keeps the verification itself from running; damage is in the report.
     pub fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
-        self.engine.verify(progress)
+        Ok(self.engine.verify(progress)?)
     }
 }
 

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use halite_contract::{Beside, Engine, EngineOptions, Error, Registration, RepairReport};
+use halite_contract::{
+    Beside, Engine, EngineOptions, Error as EngineError, Registration, RepairReport,
+};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// The engines that there are without [`register_engine`].
 static BUILT_IN: [Registration; 2] = [halite_indexlog::REGISTRATION, halite_lsm::REGISTRATION];
@@ -59,16 +61,16 @@ pub fn find_engine(name: &str) -> Result<&'static Registration> {
 /// # Errors
 /// [`Error::UnknownEngine`] if there is no engine `name`; else why the store does not open.
 pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
-    (find_engine(name)?.open)(options)
+    Ok((find_engine(name)?.open)(options)?)
 }
 
 /// Opens a store by the engine that made it, or makes one of the first.
 pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
     match (BUILT_IN[0].open)(options) {
-        Err(Error::OtherEngine { found, .. }) if find(&found).is_some() => {
+        Err(EngineError::OtherEngine { found, .. }) if find(&found).is_some() => {
             open_engine(&found, options)
         }
-        other => other,
+        other => Ok(other?),
     }
 }
 
@@ -81,25 +83,26 @@ pub(crate) fn repair_any(
     let Some(name) = name else {
         // Each engine that can repair says by which engine the store was made, if it was another one.
         let repaired = besides().into_iter().map(|beside| (beside.repair)(options, for_good));
-        let other =
-            |report: &Result<RepairReport>| matches!(report, Err(Error::OtherEngine { .. }));
+        let other = |report: &std::result::Result<_, EngineError>| {
+            matches!(report, Err(EngineError::OtherEngine { .. }))
+        };
         let mut refused = None;
         for report in repaired {
             if !other(&report) {
-                return report;
+                return Ok(report?);
             }
             refused = refused.or(report.err());
         }
         return match refused {
-            Some(Error::OtherEngine { found, .. }) if find(&found).is_some() => {
+            Some(EngineError::OtherEngine { found, .. }) if find(&found).is_some() => {
                 Err(Error::NoRepair { engine: found })
             }
-            Some(other) => Err(other),
+            Some(other) => Err(other.into()),
             _ => Err(Error::NoRepair { engine: "unknown".into() }),
         };
     };
     match &find_engine(name)?.beside {
-        Some(beside) => (beside.repair)(options, for_good),
+        Some(beside) => Ok((beside.repair)(options, for_good)?),
         None => Err(Error::NoRepair { engine: name.to_owned() }),
     }
 }
@@ -121,8 +124,8 @@ pub(crate) fn folders_beside() -> Vec<&'static str> {
 pub(crate) fn discard_beside(options: &EngineOptions) -> Result<()> {
     for beside in besides() {
         match (beside.discard)(options) {
-            Err(Error::OtherEngine { .. }) => {}
-            other => return other,
+            Err(EngineError::OtherEngine { .. }) => {}
+            other => return Ok(other?),
         }
     }
     Ok(())

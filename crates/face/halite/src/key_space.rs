@@ -36,9 +36,9 @@ impl KeySpace {
     /// The value of `key`, or `None`.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if the stored record fails its checksum.
+    /// [`crate::EngineError::Damaged`] if the stored record fails its checksum.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        self.engine.get(self.id, key.as_ref())
+        Ok(self.engine.get(self.id, key.as_ref())?)
     }
 
     /// Brings the memory that operations on these keys will read into the cache, and waits for the cache misses of all
@@ -75,7 +75,7 @@ impl KeySpace {
         durability: Durability,
     ) -> Result<()> {
         let op = Op::Put { space: self.id, key: key.as_ref(), value: value.as_ref() };
-        self.engine.write(&[op], durability)
+        Ok(self.engine.write(&[op], durability)?)
     }
 
     /// Removes `key`, durably; it need not be there.
@@ -91,7 +91,7 @@ impl KeySpace {
     /// # Errors
     /// See [`halite_contract::Engine::write`].
     pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
-        self.engine.write(&[Op::Delete { space: self.id, key: key.as_ref() }], durability)
+        Ok(self.engine.write(&[Op::Delete { space: self.id, key: key.as_ref() }], durability)?)
     }
 
     /// Removes every key in `range`, durably, atomically, and with one record of log.
@@ -100,7 +100,7 @@ impl KeySpace {
     /// See [`halite_contract::Engine::write`].
     pub fn delete_range(&self, range: &KeyRange) -> Result<()> {
         let op = Op::DeleteRange { space: self.id, start: range.start(), end: range.end() };
-        self.engine.write(&[op], Durability::Immediate)
+        Ok(self.engine.write(&[op], Durability::Immediate)?)
     }
 
     /// Removes every key that begins with `prefix`; otherwise as [`KeySpace::delete_range`].
@@ -114,7 +114,7 @@ impl KeySpace {
     /// All pairs, from the smallest key to the largest, as they are now.
     ///
     /// # Errors
-    /// [`crate::Error::NoSuchKeySpace`] if the key space was dropped.
+    /// [`crate::EngineError::NoSuchKeySpace`] if the key space was dropped.
     pub fn iter(&self) -> Result<Iter> {
         self.scan(KeyRange::all(), Direction::Forward)
     }
@@ -181,7 +181,7 @@ impl KeySpace {
     /// # Errors
     /// As [`KeySpace::iter`].
     pub fn len(&self) -> Result<u64> {
-        self.engine.len(self.id)
+        Ok(self.engine.len(self.id)?)
     }
 
     /// The number of keys of one partition.
@@ -192,7 +192,7 @@ impl KeySpace {
     /// # Panics
     /// If there is no such partition, see [`crate::Database::partitions`].
     pub fn len_of_partition(&self, partition: usize) -> Result<u64> {
-        self.engine.len_of_partition(partition, self.id)
+        Ok(self.engine.len_of_partition(partition, self.id)?)
     }
 
     /// Counts the keys of one partition as long as `go_on` returns true. Returns the count, and whether it is of all
@@ -224,7 +224,7 @@ impl KeySpace {
         partition: usize,
         mut go_on: impl FnMut(u64, u64) -> bool,
     ) -> Result<(u64, bool)> {
-        self.engine.count_partition(partition, self.id, &mut go_on)
+        Ok(self.engine.count_partition(partition, self.id, &mut go_on)?)
     }
 
     /// Visits at least `count` keys of a partition from a position on, in no order, and returns the next
@@ -246,7 +246,7 @@ impl KeySpace {
     /// ```
     ///
     /// # Errors
-    /// As [`KeySpace::iter`]; [`crate::Error::Damaged`].
+    /// As [`KeySpace::iter`]; [`crate::EngineError::Damaged`].
     ///
     /// # Panics
     /// If there is no such partition.
@@ -257,7 +257,7 @@ impl KeySpace {
         count: usize,
         mut visit: impl FnMut(&[u8]),
     ) -> Result<Option<u64>> {
-        self.engine.visit_partition(partition, self.id, position, count, &mut visit)
+        Ok(self.engine.visit_partition(partition, self.id, position, count, &mut visit)?)
     }
 
     /// Whether there is no key.
@@ -280,7 +280,7 @@ impl KeySpace {
     /// # Errors
     /// As [`KeySpace::get`].
     pub fn sample(&self, random: u64) -> Result<Option<Bytes>> {
-        self.engine.sample(self.id, random)
+        Ok(self.engine.sample(self.id, random)?)
     }
 
     pub(crate) fn scan(&self, range: KeyRange, direction: Direction) -> Result<Iter> {
@@ -311,7 +311,7 @@ impl Iterator for Iter {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.scan.next()
+        Some(self.scan.next()?.map_err(Into::into))
     }
 }
 

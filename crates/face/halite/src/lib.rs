@@ -42,8 +42,10 @@
 mod backup;
 mod batch;
 mod builder;
+mod changes;
 mod database;
 mod engines;
+mod error;
 mod folder;
 mod key_space;
 mod repair;
@@ -53,16 +55,18 @@ mod transaction;
 pub use backup::{BackupError, BackupId, BackupInfo, BackupReader, BackupReport, RestoreReport};
 pub use batch::Batch;
 pub use builder::Builder;
+pub use changes::Changes;
 pub use database::Database;
 use engines::open_any;
 pub use engines::{ENGINES, engines, find_engine, open_engine, register_engine};
+pub use error::{Error, Result};
 pub use halite_contract::{
-    Bytes, Change, ChangeOp, Changes, Damage, Durability, Engine, Error, Holder, KEY_LEN_MAX,
-    KeyRange, KeySpaceId, LevelStats, Partitioning, Progress, Reader, Recovery, Registration,
-    RepairReport, Result, Stats, VALUE_LEN_MAX, VerifyReport,
+    Bytes, Change, ChangeOp, Damage, Durability, Engine, Error as EngineError, Figure, Holder,
+    KEY_LEN_MAX, KeyRange, KeySpaceId, Partitioning, Progress, Reader, Recovery, Registration,
+    RepairReport, Stats, VALUE_LEN_MAX, VerifyReport,
 };
-pub use halite_indexlog::{IndexKind, PARTITIONS_MAX};
-pub use halite_lsm::{Compression, Durable, LsmOptions};
+pub use halite_indexlog::{Error as IndexLogError, IndexKind, PARTITIONS_MAX};
+pub use halite_lsm::{Compression, Durable, Error as LsmError, LsmOptions};
 pub use halite_pmem::{Domain, Traffic};
 pub use key_space::{Iter, KeySpace};
 pub use snapshot::{Snapshot, SnapshotSpace};

@@ -6,9 +6,9 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use halite_contract::{Direction, Engine, Error, KeySpaceId};
+use halite_contract::{Direction, Engine, KeySpaceId};
 
-use crate::{Bytes, Iter, KeyRange, Result};
+use crate::{Bytes, Error, Iter, KeyRange, Result};
 
 /// All key spaces of a database as they were at one point in time. Cloning it is cheap.
 ///
@@ -67,9 +67,9 @@ impl SnapshotSpace {
     /// The value that `key` had, or `None`.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if the stored record fails its checksum.
+    /// [`crate::EngineError::Damaged`] if the stored record fails its checksum.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        self.snapshot.get(self.id, key.as_ref())
+        Ok(self.snapshot.get(self.id, key.as_ref())?)
     }
 
     /// All pairs, from the smallest key to the largest.
@@ -117,7 +117,7 @@ impl SnapshotSpace {
     /// # Errors
     /// As [`SnapshotSpace::iter`].
     pub fn len(&self) -> Result<u64> {
-        self.snapshot.len(self.id)
+        Ok(self.snapshot.len(self.id)?)
     }
 
     /// Whether there is no key.

@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use halite::{Database, Durability, Durable, Error, KeyRange, KeySpace, LsmOptions, Partitioning};
+use halite::{
+    Database, Durability, Durable, EngineError, Error, KeyRange, KeySpace, LsmError, LsmOptions,
+    Partitioning,
+};
 
 /// The folder of the file system, for the test that is run again in it.
 const FOLDER: &str = "HALITE_SMALL_DISK";
@@ -131,6 +134,12 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
+    /// Whether there was no room for a put.
+    fn is_full(error: &Error) -> bool {
+        matches!(error, Error::Engine(EngineError::Full { .. }))
+            || matches!(error.own(), Some(LsmError::NoRoomBelow { .. } | LsmError::LogFull { .. }))
+    }
+
     /// Puts new keys until they are refused for want of room, and go on to be while threads may give some back: how
     /// many were taken.
     fn fill(&mut self, refusals: u32) -> u64 {
@@ -138,7 +147,7 @@ impl<'a> Store<'a> {
         while refused < refusals {
             match self.put() {
                 Ok(()) => (taken, refused) = (taken + 1, 0),
-                Err(Error::NoRoomBelow { .. } | Error::LogFull { .. } | Error::Full { .. }) => {
+                Err(error) if Self::is_full(&error) => {
                     refused += 1;
                     std::thread::sleep(Duration::from_millis(50));
                 }
@@ -308,7 +317,7 @@ fn fill_with_large_values(pool: &Path, levels: &Path, durable: Durable) {
     (0..4_000).for_each(|_| store.put().unwrap());
     let error = (30..).find_map(|number| Some((number, put(&store, number).err()?)));
     let (end, error) = error.unwrap();
-    assert!(matches!(error, Error::ValuesFull { .. }), "{error}");
+    assert!(matches!(error.own(), Some(LsmError::ValuesFull { .. })), "{error}");
     if durable == Durable::Pool {
         // That takes no room of the disk.
         store.put().unwrap();

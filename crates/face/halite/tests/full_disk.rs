@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use halite::{Database, Durable, Error, KeySpace, LsmOptions};
+use halite::{Database, Durable, EngineError, Error, KeySpace, LsmError, LsmOptions};
 
 /// The folder of the file system, for the test that is run again in it.
 const FOLDER: &str = "HALITE_SMALL_DISK";
@@ -72,11 +72,16 @@ fn put_until_it_fails(space: &KeySpace, first: u32) -> (u32, Error) {
         .unwrap()
 }
 
+/// Whether the disk of the levels, or of the log, had no room for a batch.
+fn is_refused_by_disk(error: &Error) -> bool {
+    matches!(error.own(), Some(LsmError::NoRoomBelow { .. } | LsmError::LogFull { .. }))
+}
+
 /// Puts a key once there is room again: the flusher that makes room may notice that later than the writer.
 fn put_in_time(space: &KeySpace, number: u32) {
     for _ in 0..100 {
         match space.put(key(number), value(number)) {
-            Err(Error::NoRoomBelow { .. } | Error::LogFull { .. }) => {
+            Err(error) if is_refused_by_disk(&error) => {
                 std::thread::sleep(Duration::from_millis(100))
             }
             put => return put.unwrap(),
@@ -107,13 +112,13 @@ fn writes_wait_for_the_levels_and_go_on_when_there_is_room() {
         let db = open().unwrap();
         let space = db.key_space("space").unwrap();
         let (mut end, error) = put_until_it_fails(&space, 0);
-        assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+        assert!(matches!(error.own(), Some(LsmError::NoRoomBelow { .. })), "{error}");
         assert!(error.to_string().contains("no space left on the device"), "{error}");
         compare(&space, end, 0);
         // Again and again.
         for _ in 0..3 {
             let (next, error) = put_until_it_fails(&space, end);
-            assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+            assert!(matches!(error.own(), Some(LsmError::NoRoomBelow { .. })), "{error}");
             end = next;
         }
         compare(&space, end, 0);
@@ -123,7 +128,7 @@ fn writes_wait_for_the_levels_and_go_on_when_there_is_room() {
         let space = db.key_space("space").unwrap();
         compare(&space, end, 0);
         let (mut end, error) = put_until_it_fails(&space, end);
-        assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+        assert!(matches!(error.own(), Some(LsmError::NoRoomBelow { .. })), "{error}");
 
         make_room(folder);
         for _ in 0..10_000 {
@@ -149,7 +154,7 @@ fn a_log_that_cannot_grow_says_so_and_goes_on() {
         // Again and again.
         for _ in 0..3 {
             let (next, error) = put_until_it_fails(&space, end);
-            assert!(matches!(error, Error::LogFull { .. } | Error::NoRoomBelow { .. }), "{error}");
+            assert!(is_refused_by_disk(&error), "{error}");
             assert!(error.to_string().contains("no space left on the device"), "{error}");
             end = next;
             compare(&space, end, 0);
@@ -160,7 +165,7 @@ fn a_log_that_cannot_grow_says_so_and_goes_on() {
         let space = db.key_space("space").unwrap();
         compare(&space, end, 0);
         let (mut end, error) = put_until_it_fails(&space, end);
-        assert!(matches!(error, Error::LogFull { .. } | Error::NoRoomBelow { .. }), "{error}");
+        assert!(is_refused_by_disk(&error), "{error}");
 
         make_room(folder);
         for _ in 0..10_000 {
@@ -181,7 +186,7 @@ fn a_pool_that_cannot_grow_says_so() {
         let db = open().unwrap();
         let space = db.key_space("space").unwrap();
         let (end, error) = put_until_it_fails(&space, 0);
-        assert!(matches!(error, Error::NoRoomBelow { .. }), "{error}");
+        assert!(matches!(error.own(), Some(LsmError::NoRoomBelow { .. })), "{error}");
         assert!(error.to_string().contains("no space left on the device"), "{error}");
         compare(&space, end, 0);
         make_room(folder);
@@ -224,7 +229,13 @@ fn a_batch_that_no_pool_has_room_for_is_refused_and_others_go_on() {
         batch.put(&space, key(number), value(number));
     }
     let error = batch.commit().unwrap_err();
-    assert!(matches!(error, Error::Full { .. } | Error::BatchTooLarge { .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::Engine(EngineError::Full { .. } | EngineError::BatchTooLarge { .. })
+        ),
+        "{error}"
+    );
     space.put("other", "value").unwrap();
     assert_eq!(space.len().unwrap(), 2);
     assert!(is_whole(&db));

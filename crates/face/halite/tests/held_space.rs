@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use halite::{Database, Durability, Error, KeySpace, Reader, Snapshot, TransactionOptions};
+use halite::{
+    Database, Durability, EngineError, Error, KeySpace, Reader, Snapshot, TransactionOptions,
+};
 
 const POOL_BYTES: u64 = 16 << 20;
 
@@ -158,7 +160,9 @@ fn a_full_store_says_what_holds_its_space() {
     let snapshot = store.db.take_snapshot().unwrap();
     let put = |key: u64| store.space.put(key.to_be_bytes(), vec![9; 1_000_000]);
     let error = (0..10).find_map(|key| put(key).err()).unwrap();
-    let Error::Full { held, holder: Some(holder), .. } = &error else { panic!("{error}") };
+    let Some(EngineError::Full { held, holder: Some(holder), .. }) = error.engine() else {
+        panic!("{error}")
+    };
     assert!(*held >= 1_000_000 && holder.reader == Reader::Snapshot, "{error}");
     assert!(error.to_string().contains("a snapshot that began"), "{error}");
     let stats = store.db.stats();
@@ -195,7 +199,7 @@ fn overwrite_by_transactions(percent: u64, len: usize, writes: u64, open: usize)
         let Some((transaction, written)) = pending.pop_front() else { continue };
         match transaction.commit(Durability::Deferred) {
             Ok(()) => store.model.extend(written),
-            Err(Error::Conflict { .. }) if open > 1 => {}
+            Err(Error::Engine(EngineError::Conflict { .. })) if open > 1 => {}
             Err(error) => panic!("transaction {number}: {error}; {:?}", store.db.stats()),
         }
     }
@@ -263,7 +267,9 @@ fn a_snapshot_that_lasts_is_named_and_costs_no_more_than_it_shows() {
         }
         refused
     });
-    let Some(Error::Full { held, holder: Some(holder), .. }) = &full else { panic!("{full:?}") };
+    let Some(Error::Engine(EngineError::Full { held, holder: Some(holder), .. })) = &full else {
+        panic!("{full:?}")
+    };
     assert!(*held > 1 << 20 && holder.reader == Reader::Snapshot, "{full:?}");
     let stats = store.db.stats();
     assert!(stats.held_bytes > 1 << 20, "{stats:?}");

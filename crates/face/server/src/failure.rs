@@ -100,19 +100,21 @@ impl From<halite::Error> for Failure {
 mod tests {
     use std::sync::Arc;
 
+    use halite::{EngineError, LsmError};
+
     use super::*;
 
     #[test]
     fn a_full_store_is_what_redis_calls_out_of_memory() {
-        let full = || halite::Error::Full { used: 1, limit: 1, held: 0, holder: None };
+        let full = || EngineError::Full { used: 1, limit: 1, held: 0, holder: None };
         let no_space = || Arc::new(halite_disk::Error::NoSpace { path: "LOG-000007".into() });
         for error in [
             full(),
-            halite::Error::NoRoomBelow { reason: Arc::new(full()) },
-            halite::Error::LogFull { reason: no_space() },
-            halite::Error::ValuesFull { reason: no_space() },
+            LsmError::NoRoomBelow { reason: Arc::new(full()) }.into(),
+            LsmError::LogFull { reason: no_space() }.into(),
+            LsmError::ValuesFull { reason: no_space() }.into(),
         ] {
-            let failure = Failure::from(error);
+            let failure = Failure::from(halite::Error::from(error));
             let expected = b"OOM command not allowed when used memory > 'maxmemory'.";
             assert_eq!(failure.text().as_ref(), expected);
         }
@@ -124,7 +126,7 @@ mod tests {
         let path = || "000007.sst".into();
         for (reason, told) in [
             (
-                halite::Error::from(Arc::new(halite_disk::Error::Io {
+                EngineError::from(Arc::new(halite_disk::Error::Io {
                     path: path(),
                     action: "write the file",
                     source: io(),
@@ -135,9 +137,10 @@ mod tests {
                 Arc::new(halite_disk::Error::Failed { path: path() }).into(),
                 "what is durable of it is not certain",
             ),
-            (halite::Error::Poisoned { why: "a sync failed".into() }, "no longer takes writes"),
+            (EngineError::Poisoned { why: "a sync failed".into() }, "no longer takes writes"),
         ] {
-            let failure = Failure::from(halite::Error::NoRoomBelow { reason: Arc::new(reason) });
+            let below = EngineError::from(LsmError::NoRoomBelow { reason: Arc::new(reason) });
+            let failure = Failure::from(halite::Error::from(below));
             let text = failure.text();
             let text = String::from_utf8_lossy(&text);
             assert!(text.starts_with("ERR the pool is full") && text.contains(told), "{text}");
@@ -147,12 +150,12 @@ mod tests {
     #[test]
     fn a_store_without_descriptors_is_not_out_of_memory() {
         let none = || halite_disk::Error::TooManyFiles { path: "LOG-000007".into() };
-        let below = || Arc::new(halite::Error::Disk(Arc::new(none())));
+        let below = || Arc::new(EngineError::Disk(Arc::new(none())));
         for error in [
-            halite::Error::LogFile { reason: Arc::new(none()) },
-            halite::Error::NoRoomBelow { reason: below() },
+            LsmError::LogFile { reason: Arc::new(none()) },
+            LsmError::NoRoomBelow { reason: below() },
         ] {
-            let failure = Failure::from(error);
+            let failure = Failure::from(halite::Error::from(EngineError::from(error)));
             let text = failure.text();
             let text = String::from_utf8_lossy(&text);
             assert!(text.starts_with("ERR ") && text.contains("LOG-000007: too many open files"));

@@ -152,9 +152,9 @@ impl Metrics {
             "Partitions of the database.",
             self.db.partitions() as u64,
         );
-        let (records, records_help) = match stats.levels {
-            None => ("records", "Keys in all key spaces."),
-            Some(_) => ("versions_in_memory", "Versions of keys above the levels."),
+        let (records, records_help) = match stats.is_tiered {
+            false => ("records", "Keys in all key spaces."),
+            true => ("versions_in_memory", "Versions of keys above the levels."),
         };
         one(&format!("halite_{records}"), "gauge", records_help, stats.records);
         one("halite_pool_bytes", "gauge", "Size of the pool.", stats.pool_bytes);
@@ -202,15 +202,8 @@ impl Metrics {
             "Blocks that collection reclaimed.",
             stats.collected_blocks,
         );
-        if let Some(levels) = stats.levels {
-            one("halite_level_bytes", "gauge", "Bytes of tables in the levels.", levels.bytes);
-            let help = "Bytes of files of large values.";
-            one("halite_value_file_bytes", "gauge", help, levels.value_bytes);
-            let help = "Sorted runs of level zero.";
-            one("halite_level_zero_runs", "gauge", help, levels.level_zero_runs);
-            if let Some(bytes) = levels.log_bytes {
-                one("halite_log_bytes", "gauge", "Bytes of the write-ahead log.", bytes);
-            }
+        for own in stats.own.iter().filter(|own| !own.is_detail) {
+            one(&format!("halite_{}", own.name), "gauge", own.help, own.value);
         }
         one("halite_fences_total", "counter", "Fences of the pool.", stats.traffic.fences);
         one(

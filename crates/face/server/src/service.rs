@@ -183,7 +183,7 @@ impl Service {
     pub(crate) fn is_full(&self) -> bool {
         let limit = self.settings.memory_max;
         let stats = self.store.stats();
-        limit > 0 && stats.levels.is_none() && stats.live_bytes > limit
+        limit > 0 && !stats.is_tiered && stats.live_bytes > limit
     }
 
     /// The bytes that live records may take: the configured limit, or the pool's capacity.

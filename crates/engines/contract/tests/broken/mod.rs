@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use halite_contract::conformance::Factory;
 use halite_contract::{
-    Bytes, Damage, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId, Model,
-    Op, Progress, Result, Scan, Snapshot, Stats, VerifyReport,
+    Bytes, Capabilities, Damage, Direction, Durability, Engine, Error, Expectation, KeyRange,
+    KeySpaceId, Model, Op, Progress, Result, Scan, Snapshot, Snapshots, Stats, Transactional,
+    VerifyReport,
 };
 
 /// The fault of a [`Broken`] model.
@@ -133,6 +134,10 @@ impl Engine for BrokenModel {
         "broken"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { snapshots: Some(self), transactional: Some(self), ..Capabilities::default() }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         let id = self.model.key_space(name)?;
         self.hidden.lock().unwrap().retain(|hidden| *hidden != id);
@@ -195,6 +200,52 @@ impl Engine for BrokenModel {
         }
     }
 
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        match (self.fault, range.end()) {
+            (Fault::ScansEnds, Some(end)) => {
+                let end = [end, b"\0"].concat();
+                self.model.scan(space, KeyRange::new(range.start(), Some(end)), direction)
+            }
+            (Fault::ScansThePresent, _) => {
+                let model = Arc::clone(&self.model);
+                let scan = model.scan(space, range, direction)?;
+                Ok(Box::new(scan.map(move |pair| {
+                    let (key, value) = pair?;
+                    let present = model.get(space, &key)?;
+                    Ok((key, present.unwrap_or(value)))
+                })))
+            }
+            _ => self.model.scan(space, range, direction),
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.model.sync()
+    }
+
+    fn stats(&self) -> Stats {
+        self.model.stats()
+    }
+
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        let mut report = self.model.verify(progress)?;
+        if self.fault == Fault::InventsDamage && report.records > 0 {
+            report.damage.push(Damage { what: "nothing".into(), why: "at all".into() });
+        }
+        Ok(report)
+    }
+}
+
+impl Snapshots for BrokenModel {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        match self.fault {
+            Fault::SnapshotsThePresent => Ok(Arc::new(Present(Arc::clone(&self.model)))),
+            _ => self.model.snapshot(),
+        }
+    }
+}
+
+impl Transactional for BrokenModel {
     fn write_if(
         &self,
         ops: &[Op<'_>],
@@ -237,48 +288,6 @@ impl Engine for BrokenModel {
             _ => {}
         }
         self.model.write_if(ops, durability, &expected)
-    }
-
-    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
-        match (self.fault, range.end()) {
-            (Fault::ScansEnds, Some(end)) => {
-                let end = [end, b"\0"].concat();
-                self.model.scan(space, KeyRange::new(range.start(), Some(end)), direction)
-            }
-            (Fault::ScansThePresent, _) => {
-                let model = Arc::clone(&self.model);
-                let scan = model.scan(space, range, direction)?;
-                Ok(Box::new(scan.map(move |pair| {
-                    let (key, value) = pair?;
-                    let present = model.get(space, &key)?;
-                    Ok((key, present.unwrap_or(value)))
-                })))
-            }
-            _ => self.model.scan(space, range, direction),
-        }
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        match self.fault {
-            Fault::SnapshotsThePresent => Ok(Arc::new(Present(Arc::clone(&self.model)))),
-            _ => self.model.snapshot(),
-        }
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.model.sync()
-    }
-
-    fn stats(&self) -> Stats {
-        self.model.stats()
-    }
-
-    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
-        let mut report = self.model.verify(progress)?;
-        if self.fault == Fault::InventsDamage && report.records > 0 {
-            report.damage.push(Damage { what: "nothing".into(), why: "at all".into() });
-        }
-        Ok(report)
     }
 }
 

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use halite_contract::conformance::Factory;
 use halite_contract::{
-    Bytes, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId, Model, Op,
-    Progress, Recovery, Result, Scan, Snapshot, Stats, VerifyReport,
+    Bytes, Capabilities, Direction, Durability, Engine, Error, Expectation, KeyRange, KeySpaceId,
+    Model, Op, Progress, Recovery, Result, Scan, Snapshot, Snapshots, Stats, Transactional,
+    VerifyReport,
 };
 
 /// Opens limited models.
@@ -73,6 +74,10 @@ impl Engine for LimitedModel {
         "limited"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { snapshots: Some(self), transactional: Some(self), ..Capabilities::default() }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         self.model.key_space(name)
     }
@@ -103,6 +108,48 @@ impl Engine for LimitedModel {
         self.write_if(ops, durability, &[])
     }
 
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        self.model.scan(space, range, direction)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut counts = self.counts.lock().unwrap();
+        counts.unsynced_writes = 0;
+        counts.fences += 1;
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        let counts = self.counts.lock().unwrap();
+        let mut stats = self.model.stats();
+        stats.pool_bytes = self.limit;
+        stats.pool_bytes_max = self.limit;
+        stats.live_bytes = counts.used;
+        stats.free_bytes = self.limit - counts.used;
+        stats.index_bytes = 1;
+        stats.user_bytes_written = counts.user_bytes_written;
+        stats.collected_blocks = counts.user_bytes_written / self.limit;
+        stats.unsynced_writes = counts.unsynced_writes;
+        stats.traffic.fences = counts.fences;
+        stats.traffic.lines = counts.user_bytes_written.div_ceil(64);
+        stats.recovery = Recovery { clean: true, ..Recovery::default() };
+        stats
+    }
+
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        let report = self.model.verify(progress)?;
+        let complete = progress(report.records, report.records) == ControlFlow::Continue(());
+        Ok(VerifyReport { complete, ..report })
+    }
+}
+
+impl Snapshots for LimitedModel {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.model.snapshot()
+    }
+}
+
+impl Transactional for LimitedModel {
     fn write_if(
         &self,
         ops: &[Op<'_>],
@@ -136,43 +183,5 @@ impl Engine for LimitedModel {
             counts.fences += 1;
         }
         Ok(())
-    }
-
-    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
-        self.model.scan(space, range, direction)
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        self.model.snapshot()
-    }
-
-    fn sync(&self) -> Result<()> {
-        let mut counts = self.counts.lock().unwrap();
-        counts.unsynced_writes = 0;
-        counts.fences += 1;
-        Ok(())
-    }
-
-    fn stats(&self) -> Stats {
-        let counts = self.counts.lock().unwrap();
-        let mut stats = self.model.stats();
-        stats.pool_bytes = self.limit;
-        stats.pool_bytes_max = self.limit;
-        stats.live_bytes = counts.used;
-        stats.free_bytes = self.limit - counts.used;
-        stats.index_bytes = 1;
-        stats.user_bytes_written = counts.user_bytes_written;
-        stats.collected_blocks = counts.user_bytes_written / self.limit;
-        stats.unsynced_writes = counts.unsynced_writes;
-        stats.traffic.fences = counts.fences;
-        stats.traffic.lines = counts.user_bytes_written.div_ceil(64);
-        stats.recovery = Recovery { clean: true, ..Recovery::default() };
-        stats
-    }
-
-    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
-        let report = self.model.verify(progress)?;
-        let complete = progress(report.records, report.records) == ControlFlow::Continue(());
-        Ok(VerifyReport { complete, ..report })
     }
 }

@@ -1,6 +1,6 @@
 //! The statistics of a partition.
 
-use halite_contract::Stats;
+use halite_contract::{Figure, Stats};
 
 use crate::BLOCK;
 use crate::change_log::ChangeLog;
@@ -26,11 +26,14 @@ impl Partition {
             stats.dead_bytes += blocks.reclaimable();
             stats.free_bytes += u64::from(blocks.free_count()) * BLOCK;
             stats.unsynced_writes += log.unsynced();
-            stats.change_log_bytes += log.changes().map_or(0, ChangeLog::bytes);
+            let change_log = log.changes().map_or(0, ChangeLog::bytes);
             stats.user_bytes_written += storage.user_bytes();
             stats.collected_bytes_moved += collector.moved_bytes();
             stats.collected_blocks += collector.collected_blocks();
-            stats.index_snapshot_bytes += snapshots.len();
+            let help = "Bytes of the pool that the change log takes.";
+            stats.add(Figure::detail("change_log_bytes", help, change_log));
+            let help = "Bytes of the pool that the newest snapshots of the index take.";
+            stats.add(Figure::detail("index_snapshot_bytes", help, snapshots.len()));
         }
         let of_users = |view: &View| -> u64 {
             let of_users = view.spaces.iter().filter(|(id, _)| !is_internal(**id));

@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::power::Power;
 use halite_contract::conformance::temporary_folder;
 use halite_contract::{
-    Change, ChangeOp, Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning,
-    WriteBatch,
+    Change, ChangeFeed, ChangeOp, Durability, Engine, EngineOptions, Error, IndexSnapshots,
+    KeySpaceId, Op, Partitioned, Partitioning, WriteBatch,
 };
 use halite_indexlog::{IndexLog, IndexLogOptions};
 use halite_pmem::{Medium, PoolOptions};
@@ -131,7 +131,7 @@ fn a_large_value_is_read_while_it_is_there() {
     let space = engine.key_space("one").unwrap();
     let large = vec![7; 3 << 20];
     put(&engine, space, b"a", &large);
-    let log = engine.stats().change_log_bytes;
+    let log = engine.stats().figure("change_log_bytes").unwrap();
     assert!(log <= 4 << 20, "the value is in the log, which takes {log} bytes");
     let expected = ChangeOp::Put { space, key: b"a".to_vec(), value: large };
     assert!(read(&engine, 0, 2)[0].ops == [expected]);
@@ -171,7 +171,7 @@ fn released_positions_are_named() {
     // Another number of bytes counts from then on.
     let engine = retaining(0);
     (0..2_500_u32).for_each(|nth| put(&engine, space, &nth.to_be_bytes(), &[3; 2_000]));
-    assert!(engine.stats().change_log_bytes <= 6 << 20);
+    assert!(engine.stats().figure("change_log_bytes").unwrap() <= 6 << 20);
 }
 
 #[test]
@@ -182,7 +182,9 @@ fn only_a_new_store_is_given_a_change_log() {
     assert!(matches!(engine.change_positions(0), Err(Error::NoChangeLog)));
     drop(engine);
     let given = IndexLog::open(&options(folder.path(), Some(0)));
-    assert!(matches!(given.map(drop), Err(Error::ChangeLogAtCreation)));
+    let refused = given.map(drop).expect_err("a change log");
+    let refused = halite_indexlog::Error::of(&refused);
+    assert!(matches!(refused, Some(halite_indexlog::Error::ChangeLogAtCreation)));
 
     let other = temporary_folder();
     drop(open(other.path()));
@@ -282,10 +284,10 @@ fn the_log_never_gives_up_its_last_durable_entry() {
     };
     // A log begins with two segments. With this write it enters a third.
     let (_power, engine, space) = begin();
-    let before = engine.stats().change_log_bytes;
+    let before = engine.stats().figure("change_log_bytes").unwrap();
     let entering = (0..).find(|&number| {
         write(&engine, space, number);
-        engine.stats().change_log_bytes > before
+        engine.stats().figure("change_log_bytes").unwrap() > before
     });
     let entering = entering.unwrap();
     assert!(entering > 1_500, "two segments have {entering} entries");
@@ -419,12 +421,12 @@ fn a_batch_that_is_refused_leaves_the_log_as_it_was() {
         for number in 0..600_u32 {
             put(&engine, space, &number.to_be_bytes(), &[1; 30_000]);
         }
-        let before = engine.stats().change_log_bytes;
+        let before = engine.stats().figure("change_log_bytes").unwrap();
         let mut batch = WriteBatch::new();
         (0..1_500_u32).for_each(|nth| batch.put(space, &nth.to_be_bytes(), &[2; 30_000]));
         let refused = engine.write(&batch.ops(), Durability::Immediate);
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
-        let after = engine.stats().change_log_bytes;
+        let after = engine.stats().figure("change_log_bytes").unwrap();
         assert!(
             after <= before.max(partitions as u64 * (4 << 20)),
             "{after} bytes, {before} before"
@@ -503,13 +505,13 @@ fn snapshots_of_the_index_go_before_changes_do() {
         if engine.change_positions(0).unwrap().start > 1 {
             break;
         }
-        log = engine.stats().change_log_bytes;
+        log = engine.stats().figure("change_log_bytes").unwrap();
     }
     assert!(log > 24 << 20, "the log takes {log} bytes");
     drop(engine);
     let engine = IndexLog::open(&options).unwrap();
     assert!(engine.get(space, b"first").unwrap().is_some());
-    assert_eq!(engine.stats().index_snapshot_bytes, 0, "the snapshot is there");
+    assert_eq!(engine.stats().figure("index_snapshot_bytes").unwrap(), 0, "the snapshot is there");
 }
 
 /// A log that is to retain more than the pool has takes all of it, but for the space that deletes need.

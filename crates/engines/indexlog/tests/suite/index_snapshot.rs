@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use halite_alloc::SEGMENT;
 use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Partitioning,
+    Direction, Durability, Engine, EngineOptions, IndexSnapshots, KeyRange, KeySpaceId, Op,
+    Partitioning,
 };
 use halite_indexlog::{IndexKind, IndexLog, IndexLogOptions};
 use proptest::prelude::*;
@@ -286,11 +287,11 @@ fn an_opening_reads_what_was_written_after_the_snapshot() {
     // The records, the names of two key spaces.
     assert_eq!(test.store().stats().recovery.records_read, 20_002);
     assert!(test.store().snapshot_index().unwrap());
-    let bytes = test.store().stats().index_snapshot_bytes;
+    let bytes = test.store().stats().figure("index_snapshot_bytes").unwrap();
     assert!((10..30).contains(&(bytes / 20_000)), "{bytes} bytes of 20000 records");
     test.kill();
     assert_eq!(test.store().stats().recovery.records_read, 0);
-    assert_eq!(test.store().stats().index_snapshot_bytes, bytes);
+    assert_eq!(test.store().stats().figure("index_snapshot_bytes").unwrap(), bytes);
     for number in 0..100 {
         test.apply(&Step::Put { space: 0, key: number, len: 50 });
     }
@@ -303,7 +304,7 @@ fn snapshots_are_taken_when_they_are_due_and_at_the_close() {
     let mut test = Test::new(2, 400_000, 64 << 20);
     let fill = Step::Fill { from: 0, keys: 200, times: 5, len: 1_000 };
     test.apply(&fill);
-    assert!(test.store().stats().index_snapshot_bytes > 0);
+    assert!(test.store().stats().figure("index_snapshot_bytes").unwrap() > 0);
     test.kill();
     assert!(test.store().stats().recovery.records_read < 1_002);
     test.apply(&fill);
@@ -368,7 +369,7 @@ fn a_damaged_snapshot_is_not_used() {
     let before = test.folder.path().join("before");
     fs::copy(&test.options.pool, &before).unwrap();
     assert!(test.store().snapshot_index().unwrap());
-    let bytes = test.store().stats().index_snapshot_bytes;
+    let bytes = test.store().stats().figure("index_snapshot_bytes").unwrap();
     let pool: PathBuf = test.options.pool.clone();
     let frames = changed_segments(&before, &pool);
     assert_eq!(frames.len() as u64, bytes.div_ceil(SEGMENT));
@@ -388,7 +389,7 @@ fn a_damaged_snapshot_is_not_used() {
             let store = IndexLog::open(&test.options).unwrap();
             assert_eq!(store.stats().recovery.records_read, 250_002, "frame {number}, byte {at}");
             assert_eq!(store.len(test.spaces[0]).unwrap(), 250_000);
-            assert_eq!(store.stats().index_snapshot_bytes, 0);
+            assert_eq!(store.stats().figure("index_snapshot_bytes").unwrap(), 0);
         }
     }
 }

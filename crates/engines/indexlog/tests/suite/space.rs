@@ -7,6 +7,7 @@ use std::path::Path;
 use fastrand::Rng;
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
+    SpaceManagement,
 };
 use halite_indexlog::IndexLog;
 

@@ -222,7 +222,7 @@ fn flushed(durability: impl Fn(u8) -> Durability, to_levels: bool) -> (Medium, V
         let put = Op::Put { space, key: &key(number), value: &value(number) };
         engine.write(&[put], durability(number)).unwrap();
     }
-    while to_levels && engine.stats().levels.unwrap().bytes == 0 {
+    while to_levels && engine.stats().figure("level_bytes").unwrap() == 0 {
         assert!(engine.collect_ahead(0).unwrap());
     }
     let left = cut(&medium, engine);

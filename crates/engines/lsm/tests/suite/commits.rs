@@ -5,7 +5,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use halite_contract::{Durability, Engine, EngineOptions, Error, Expectation, Op, Partitioning};
+use halite_contract::{
+    Durability, Engine, EngineOptions, Error, Expectation, Op, Partitioning, Snapshots,
+    Transactional,
+};
 use halite_disk::Disk;
 use halite_lsm::experiments::Experiments;
 use halite_lsm::{Lsm, LsmOptions};

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use halite_contract::conformance::Factory;
-use halite_contract::{Durability, Engine, EngineOptions, Error, Op, Partitioning, Result};
+use halite_contract::{
+    Durability, Engine, EngineOptions, Error, Op, Partitioned, Partitioning, Result,
+};
 use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::PoolOptions;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halite_contract::{Durability, Engine, EngineOptions, Op, Partitioning};
+use halite_contract::{Durability, Engine, EngineOptions, Op, Partitioned, Partitioning};
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::{Compression, Durable, Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
@@ -64,7 +64,7 @@ fn what_the_levels_of_one_tree_have_is_not_replayed_for_the_other() {
 }
 
 fn level_bytes(engine: &Lsm) -> u64 {
-    engine.stats().levels.expect("there are levels").bytes
+    engine.stats().figure("level_bytes").expect("there are levels")
 }
 
 /// Options of a store in a folder that goes to the levels with little.
@@ -353,7 +353,9 @@ fn compression_that_this_build_is_without_is_refused_by_name() {
     let mut options = in_folder(folder.path(), Durable::Log);
     options.own.get_mut::<LsmOptions>().compression = Compression::Zstd;
     let Err(refused) = Lsm::open(&options) else { panic!("it opens") };
-    let is_named = matches!(refused, halite_contract::Error::NotBuiltIn { feature: "zstd", .. });
+    let refused_by = halite_lsm::Error::of(&refused);
+    let is_named =
+        matches!(refused_by, Some(halite_lsm::Error::NotBuiltIn { feature: "zstd", .. }));
     assert!(is_named, "{refused}");
     assert!(refused.to_string().contains("--features zstd"), "{refused}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -402,7 +404,7 @@ fn the_bytes_that_are_told_are_those_of_the_files() {
     let (mut most, mut removed) = (0, 0);
     for _ in 0..3 {
         let engine = open(&medium);
-        let told = || engine.stats().levels.unwrap().log_bytes.unwrap();
+        let told = || engine.stats().figure("log_bytes").unwrap();
         assert_eq!(told(), of_files());
         let space = engine.key_space("space").unwrap();
         for number in 0..60_u64 {

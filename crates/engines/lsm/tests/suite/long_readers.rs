@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Partitioning, Result,
-    Scan,
+    Scan, Snapshots,
 };
 use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::PoolOptions;

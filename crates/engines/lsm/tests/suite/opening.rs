@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, Op, Result};
+use halite_contract::{
+    Direction, Durability, Engine, EngineOptions, KeyRange, Op, Result, SpaceManagement,
+};
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};

@@ -5,6 +5,7 @@ use std::env;
 
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op, Partitioning,
+    SpaceManagement,
 };
 use halite_disk::{Disk, DiskModel};
 use halite_lab::{Action, Digest, Effort, Explorer, Random, Refusal, Rules, Subject, World};

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
-use halite_contract::{Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioning};
+use halite_contract::{
+    Durability, Engine, EngineOptions, KeySpaceId, Op, Partitioned, Partitioning, SpaceManagement,
+};
 use halite_disk::{Disk, DiskModel};
 use halite_lsm::{Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
@@ -46,7 +48,7 @@ fn hand_down(engine: &Lsm) {
     for tree in 0..engine.partitions() {
         while engine.collect_ahead(tree).unwrap() {}
     }
-    assert!(engine.stats().levels.unwrap().bytes > 0);
+    assert!(engine.stats().figure("level_bytes").unwrap() > 0);
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -152,7 +154,7 @@ fn a_sample_does_not_read_the_levels_through() {
         let value: Vec<_> = (0..100).flat_map(|_| random.u64(..).to_le_bytes()).collect();
         put(&engine, space, format!("key:{number:08}").as_bytes(), &value);
     }
-    let levels = engine.stats().levels.unwrap().bytes;
+    let levels = engine.stats().figure("level_bytes").unwrap();
     assert!(levels > 4 << 20, "{levels}");
     let before = disk.traffic();
     for _ in 0..5 {

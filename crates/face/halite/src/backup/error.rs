@@ -164,3 +164,9 @@ fn hint(error: &io::Error) -> &'static str {
         _ => "",
     }
 }
+
+impl From<halite_contract::Error> for BackupError {
+    fn from(error: halite_contract::Error) -> Self {
+        Self::Database(error.into())
+    }
+}

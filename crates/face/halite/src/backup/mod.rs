@@ -128,7 +128,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`BackupError::OtherDatabase`]; [`BackupError::Write`]; [`crate::Error::Damaged`]. The bytes written to `out`
+    /// [`BackupError::OtherDatabase`]; [`BackupError::Write`]; [`crate::EngineError::Damaged`]. The bytes written to `out`
     /// until then are no backup, and reading them reports so.
     pub fn backup(
         &self,
@@ -144,7 +144,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::backup`]; and those for which a full backup is the way out:
-    /// [`crate::Error::NoChangeLog`], [`crate::Error::ChangesReleased`], [`BackupError::NoPositions`],
+    /// [`crate::EngineError::NoChangeLog`], [`crate::EngineError::ChangesReleased`], [`BackupError::NoPositions`],
     /// [`BackupError::OtherHistory`].
     pub fn backup_since(
         &self,

@@ -45,7 +45,7 @@ impl Builder {
     /// [`BackupError::InUse`], [`BackupError::Restoring`], [`BackupError::SameLevels`]; [`BackupError::InBackup`] with
     /// the defect of one of the backups: if the first is not full, or one does not follow the one before it, the
     /// restoring ends before it changes any file. The errors of [`Builder::open`] and of writes, such as
-    /// [`crate::Error::Full`]. After an error `path` is unchanged. The one exception is a failure between several names
+    /// [`crate::EngineError::Full`]. After an error `path` is unchanged. The one exception is a failure between several names
     /// that a complete database with levels needs, or that go with the old one's: [`BackupError::Folder`] says which
     /// could not be changed, and the next opening changes the rest.
     pub fn restore<R: Read>(

@@ -57,10 +57,9 @@ pub(super) fn since(
         while position < *until {
             let change = changes.next().transpose()?;
             let Some(change) = change.filter(|change| change.position <= *until) else {
-                return Err(BackupError::Database(Error::Damaged {
-                    what: format!("change log of partition {number}"),
-                    why: format!("it ends at {position}, and the snapshot is of {until}"),
-                }));
+                let what = format!("change log of partition {number}");
+                let why = format!("it ends at {position}, and the snapshot is of {until}");
+                return Err(Error::Damaged { what, why }.into());
             };
             change.ops.iter().try_for_each(|op| writer.change(op))?;
             position = change.position;

@@ -19,12 +19,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use halite_contract::{Error, KeySpaceId, Result};
+use halite_contract::KeySpaceId;
 use halite_sim::locks::{Gate, Mutex};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::deadlock::WaitsFor;
 use super::write_set::ENTRY_BYTES;
+use crate::{Error, Result};
 
 /// Parts of the table that have a mutex of their own.
 const SHARDS: usize = 64;

@@ -1,7 +1,7 @@
 //! Transactions: reads of one state, and writes that are applied atomically.
 //!
 //! A transaction reads from a snapshot (`halite_contract::Snapshot`) and keeps its writes to itself (`write_set`),
-//! where its reads and scans (`scan`) find them first. A commit is one call of [`halite_contract::Engine::write_if`]:
+//! where its reads and scans (`scan`) find them first. A commit is one call of [`halite_contract::Transactional::write_if`]:
 //! it applies the writes if the keys and ranges that the transaction relies on have not changed since the snapshot. The
 //! isolation decides which these are:
 //!
@@ -36,10 +36,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use halite_contract::{
-    Direction, Engine, Error, Expectation, KeyRange, KeySpaceId, Snapshot, check_key, check_value,
+    Direction, Engine, Expectation, KeyRange, KeySpaceId, Snapshot, check_key, check_value,
 };
 
-use crate::{Bytes, Database, Durability, KeySpace, Reader, Result};
+use crate::{Bytes, Database, Durability, EngineError, Error, KeySpace, Reader, Result};
 
 mod deadlock;
 mod locks;
@@ -90,7 +90,7 @@ impl Database {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// [`Error::NoTransactions`] from an engine that offers none; as [`Database::take_snapshot`].
+    /// [`EngineError::NoTransactions`] from an engine that offers none; as [`Database::take_snapshot`].
     pub fn begin(&self, options: TransactionOptions) -> Result<Transaction> {
         self.engine.write_if(&[], Durability::Deferred, &[])?;
         let began = Instant::now();
@@ -112,9 +112,9 @@ impl Transaction {
     /// The value of `key`, or `None`.
     ///
     /// # Errors
-    /// [`Error::Damaged`]; [`Error::NoSuchKeySpace`] if the key space was dropped, or is another database's;
+    /// [`EngineError::Damaged`]; [`EngineError::NoSuchKeySpace`] if the key space was dropped, or is another database's;
     /// [`Error::TransactionTooOld`], [`Error::TransactionTooLarge`]. A serializable pessimistic transaction locks the
-    /// key: [`Error::LockTimeout`], [`Error::Deadlock`], and, if the transaction has written, [`Error::Conflict`] if
+    /// key: [`Error::LockTimeout`], [`Error::Deadlock`], and, if the transaction has written, [`EngineError::Conflict`] if
     /// both this key and one that it had read were changed since it began.
     pub fn get(&self, space: &KeySpace, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         self.read(space, key.as_ref(), false)
@@ -144,7 +144,7 @@ impl Transaction {
     /// Sets the value of `key`.
     ///
     /// # Errors
-    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::TransactionTooLarge`]; as
+    /// [`EngineError::KeyTooLong`], [`EngineError::ValueTooLong`], [`Error::TransactionTooLarge`]; as
     /// [`Transaction::get_for_update`]. The transaction is as it was then.
     pub fn put(
         &mut self,
@@ -167,7 +167,7 @@ impl Transaction {
     /// Removes every key in `range`. The commit fails if another changed any of them.
     ///
     /// # Errors
-    /// [`Error::KeyTooLong`]; as [`Transaction::put`]. No lock is waited for.
+    /// [`EngineError::KeyTooLong`]; as [`Transaction::put`]. No lock is waited for.
     pub fn delete_range(&mut self, space: &KeySpace, range: &KeyRange) -> Result<()> {
         self.check(space)?;
         let op = halite_contract::Op::DeleteRange {
@@ -299,8 +299,8 @@ impl Transaction {
     /// transaction without writes returns at once.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if another changed a key or range that the transaction relies on;
-    /// [`Error::TransactionTooOld`]; [`Error::NoSuchKeySpace`], and the other errors of
+    /// [`EngineError::Conflict`] if another changed a key or range that the transaction relies on;
+    /// [`Error::TransactionTooOld`]; [`EngineError::NoSuchKeySpace`], and the other errors of
     /// [`halite_contract::Engine::write`]. No write is applied then.
     pub fn commit(self, durability: Durability) -> Result<()> {
         self.locks.borrow().begin_commit();
@@ -317,7 +317,7 @@ impl Transaction {
         let snapshot = self.snapshot.borrow();
         snapshot.end_reads();
         let expected = Expectation { snapshot: &**snapshot, keys: &keys, ranges: &ranges };
-        self.engine.write_if(&self.writes.ops(), durability, &[expected])
+        Ok(self.engine.write_if(&self.writes.ops(), durability, &[expected])?)
     }
 
     /// Gives up all that was written, as dropping the transaction does.
@@ -328,7 +328,7 @@ impl Transaction {
         self.check_age()?;
         match Arc::ptr_eq(&self.engine, &space.engine) {
             true => Ok(()),
-            false => Err(Error::NoSuchKeySpace),
+            false => Err(EngineError::NoSuchKeySpace.into()),
         }
     }
 
@@ -380,7 +380,8 @@ impl Transaction {
             if is_new || (for_update && written.is_none()) {
                 match self.find_newest(space.id, key) {
                     // The state that it reads is whole; only if it writes, it will turn out to be old.
-                    Err(Error::Conflict { .. }) if !for_update && self.writes.is_empty() => {}
+                    Err(Error::Engine(EngineError::Conflict { .. }))
+                        if !for_update && self.writes.is_empty() => {}
                     found => found?,
                 }
             }
@@ -389,7 +390,7 @@ impl Transaction {
             Some(written) => written.map(Bytes::from),
             None => {
                 let found = self.snapshot.borrow().get(space.id, key);
-                self.in_snapshot(space, found.map(Some))?.flatten()
+                self.in_snapshot(space, found)?.flatten()
             }
         };
         if is_noted {
@@ -399,14 +400,18 @@ impl Transaction {
     }
 
     /// The result of a read of the snapshot; `None` if the key space was made after the snapshot.
-    fn in_snapshot<T>(&self, space: &KeySpace, found: Result<Option<T>>) -> Result<Option<T>> {
+    fn in_snapshot<T>(
+        &self,
+        space: &KeySpace,
+        found: halite_contract::Result<T>,
+    ) -> Result<Option<T>> {
         match found {
-            Err(Error::NoSuchKeySpace) => {
+            Err(EngineError::NoSuchKeySpace) => {
                 let spaces = self.engine.key_spaces()?;
                 let exists = spaces.iter().any(|(_, id)| *id == space.id);
-                exists.then_some(None).ok_or(Error::NoSuchKeySpace)
+                exists.then_some(None).ok_or(EngineError::NoSuchKeySpace.into())
             }
-            found => found,
+            found => Ok(Some(found?)),
         }
     }
 
@@ -437,8 +442,8 @@ impl Transaction {
         let snapshot = Arc::clone(&self.snapshot.borrow());
         let expected = Expectation { snapshot: &*snapshot, keys: &[(space, key)], ranges: &[] };
         match self.engine.write_if(&[], Durability::Deferred, &[expected]) {
-            Err(Error::Conflict { .. }) => self.move_on(),
-            validated => validated,
+            Err(EngineError::Conflict { .. }) => self.move_on(),
+            validated => Ok(validated?),
         }
     }
 
@@ -474,7 +479,7 @@ impl Transaction {
             self.make_room(bytes_of(range.start(), range.end()))?;
         }
         let scan = self.snapshot.borrow().scan(space.id, range.clone(), direction);
-        let scan = self.in_snapshot(space, scan.map(Some))?;
+        let scan = self.in_snapshot(space, scan)?;
         let scan = scan.unwrap_or_else(|| Box::new(std::iter::empty()));
         Ok(TransactionIter::new(self, space.id, range, direction, scan))
     }

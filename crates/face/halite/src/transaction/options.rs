@@ -22,7 +22,7 @@ pub enum Isolation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Locking {
     /// At the commit: no transaction waits, and the second of two conflicting ones fails with
-    /// [`Error::Conflict`](crate::Error::Conflict). For transactions that rarely conflict.
+    /// [`EngineError::Conflict`](crate::EngineError::Conflict). For transactions that rarely conflict.
     #[default]
     Optimistic,
     /// When it touches a key: it locks the key until it ends, and others that want it wait. For transactions

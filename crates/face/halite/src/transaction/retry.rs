@@ -70,8 +70,9 @@ impl Database {
     /// transaction back and is returned.
     ///
     /// # Errors
-    /// The errors of `run` and of [`Transaction::commit`]; the last [`Error::Conflict`](crate::Error::Conflict),
-    /// [`Error::Deadlock`](crate::Error::Deadlock) or [`Error::LockTimeout`](crate::Error::LockTimeout).
+    /// The errors of `run` and of [`Transaction::commit`]; the last
+    /// [`EngineError::Conflict`](crate::EngineError::Conflict), [`Error::Deadlock`](crate::Error::Deadlock) or
+    /// [`Error::LockTimeout`](crate::Error::LockTimeout).
     pub fn transaction_with<T>(
         &self,
         options: &TransactionOptions,

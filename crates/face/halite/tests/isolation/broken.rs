@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use halite::{
-    Bytes, Durability, Engine, KeyRange, KeySpaceId, Progress, Result, Stats, VerifyReport,
+use halite::{Bytes, Durability, Engine, KeyRange, KeySpaceId, Progress, Stats, VerifyReport};
+use halite_contract::{
+    Capabilities, Direction, Expectation, Model, Op, Result, Scan, Snapshot, Snapshots,
+    Transactional,
 };
-use halite_contract::{Direction, Expectation, Model, Op, Scan, Snapshot};
 
 /// The fault of a [`Broken`] engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,10 @@ impl Engine for Broken {
         "broken"
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { snapshots: Some(self), transactional: Some(self), ..Capabilities::default() }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         self.model.key_space(name)
     }
@@ -65,6 +70,33 @@ impl Engine for Broken {
         self.model.write(ops, durability)
     }
 
+    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
+        Engine::scan(&*self.model, space, range, direction)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.model.sync()
+    }
+
+    fn stats(&self) -> Stats {
+        self.model.stats()
+    }
+
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        self.model.verify(progress)
+    }
+}
+
+impl Snapshots for Broken {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        match self.fault {
+            Fault::SnapshotsThePresent => Ok(Arc::new(Present(Arc::clone(&self.model)))),
+            _ => self.model.snapshot(),
+        }
+    }
+}
+
+impl Transactional for Broken {
     fn write_if(
         &self,
         ops: &[Op<'_>],
@@ -82,29 +114,6 @@ impl Engine for Broken {
             Fault::ExpectsNothing | Fault::SnapshotsThePresent => expected.clear(),
         }
         self.model.write_if(ops, durability, &expected)
-    }
-
-    fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
-        Engine::scan(&*self.model, space, range, direction)
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        match self.fault {
-            Fault::SnapshotsThePresent => Ok(Arc::new(Present(Arc::clone(&self.model)))),
-            _ => self.model.snapshot(),
-        }
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.model.sync()
-    }
-
-    fn stats(&self) -> Stats {
-        self.model.stats()
-    }
-
-    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
-        self.model.verify(progress)
     }
 }
 

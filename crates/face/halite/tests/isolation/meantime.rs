@@ -4,10 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use halite::{
-    Bytes, Database, Durability, ENGINES, Engine, Error, Isolation, KeyRange, KeySpaceId, Locking,
-    Progress, Result, Stats, TransactionOptions, VerifyReport,
+    Bytes, Database, Durability, ENGINES, Engine, EngineError, Error, Isolation, KeyRange,
+    KeySpaceId, Locking, Progress, Stats, TransactionOptions, VerifyReport,
 };
-use halite_contract::{Direction, EngineOptions, Expectation, Op, Scan, Snapshot};
+use halite_contract::{
+    Capabilities, Direction, EngineOptions, Expectation, Op, Result, Scan, Snapshot, Snapshots,
+    Transactional,
+};
 use halite_indexlog::IndexLog;
 use halite_lsm::Lsm;
 use halite_pmem::PoolOptions;
@@ -57,6 +60,10 @@ impl Engine for Meantime {
         self.engine.name()
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities { snapshots: Some(self), transactional: Some(self), ..Capabilities::default() }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         self.engine.key_space(name)
     }
@@ -85,26 +92,8 @@ impl Engine for Meantime {
         self.engine.write(ops, durability)
     }
 
-    fn write_if(
-        &self,
-        ops: &[Op<'_>],
-        durability: Durability,
-        expected: &[Expectation<'_>],
-    ) -> Result<()> {
-        if !ops.is_empty() {
-            act(&self.before_write);
-        }
-        self.engine.write_if(ops, durability, expected)
-    }
-
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
         self.engine.scan(space, range, direction)
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        let snapshot = self.engine.snapshot();
-        act(&self.behind_snapshot);
-        snapshot
     }
 
     fn sync(&self) -> Result<()> {
@@ -117,6 +106,28 @@ impl Engine for Meantime {
 
     fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
         self.engine.verify(progress)
+    }
+}
+
+impl Snapshots for Meantime {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        let snapshot = self.engine.snapshot();
+        act(&self.behind_snapshot);
+        snapshot
+    }
+}
+
+impl Transactional for Meantime {
+    fn write_if(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        expected: &[Expectation<'_>],
+    ) -> Result<()> {
+        if !ops.is_empty() {
+            act(&self.before_write);
+        }
+        self.engine.write_if(ops, durability, expected)
     }
 }
 
@@ -137,8 +148,11 @@ fn a_transaction_does_not_move_on_to_what_came_and_went() {
             let others = space.clone();
             on_next(&meantime.behind_snapshot, move || others.delete("b").unwrap());
             let moved = tx.get_for_update(&space, "z");
-            assert!(matches!(moved, Err(Error::Conflict { .. })), "{engine}: {moved:?}");
-            // The range is empty in any state that this read may see.
+            assert!(
+                matches!(moved, Err(Error::Engine(EngineError::Conflict { .. }))),
+                "{engine}: {moved:?}"
+            );
+            // In whichever state it reads this, the range is empty in that state.
             tx.get(&space, "x").unwrap();
             assert_eq!(seen(), 0);
         }

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use halite::{
-    BackupError, BackupInfo, BackupReader, Builder, Database, Durability, Error, KeyRange,
-    Partitioning, RestoreReport,
+    BackupError, BackupInfo, BackupReader, Builder, Database, Durability, EngineError, Error,
+    KeyRange, Partitioning, RestoreReport,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -294,7 +294,7 @@ fn what_cannot_be_followed_says_so() {
     let (_, plain_info) = full(&plain);
     assert!(!plain_info.can_be_followed());
     let no_log = since(&plain, &plain_info).unwrap_err();
-    assert!(matches!(no_log, BackupError::Database(Error::NoChangeLog)));
+    assert!(matches!(no_log, BackupError::Database(Error::Engine(EngineError::NoChangeLog))));
 
     let path = folder.path().join("data");
     let db = filled(&path);
@@ -319,7 +319,10 @@ fn what_cannot_be_followed_says_so() {
     let space = db.key_space("one").unwrap();
     (0..12_000_u32).for_each(|nth| space.put(nth.to_be_bytes(), [1; 2_000]).unwrap());
     let released = since(&db, &info);
-    assert!(matches!(released, Err(BackupError::Database(Error::ChangesReleased { .. }))));
+    assert!(matches!(
+        released,
+        Err(BackupError::Database(Error::Engine(EngineError::ChangesReleased { .. })))
+    ));
 }
 
 #[test]
@@ -431,7 +434,10 @@ fn a_damaged_database_is_not_backed_up_as_if_it_were_whole() {
     file.write_all_at(b"A", at as u64).unwrap();
     let mut out = Vec::new();
     let damaged = db.backup(&db.take_snapshot().unwrap(), &mut out);
-    assert!(matches!(damaged, Err(BackupError::Database(Error::Damaged { .. }))));
+    assert!(matches!(
+        damaged,
+        Err(BackupError::Database(Error::Engine(EngineError::Damaged { .. })))
+    ));
     let read = BackupReader::new(&out[..]).and_then(BackupReader::verify);
     assert!(read.is_err(), "what was written does not pass for a backup");
 }

@@ -9,8 +9,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use halite::{
-    BackupError, BackupReader, Builder, Database, Durability, Durable, Error, LsmOptions,
-    RestoreReport,
+    BackupError, BackupReader, Builder, Database, Durability, Durable, EngineError, Error,
+    LsmOptions, RestoreReport,
 };
 use tempfile::TempDir;
 
@@ -81,7 +81,9 @@ fn fill(db: &Database, tag: u8) {
 fn make(builder: Builder, path: &Path, tag: u8) {
     let db = builder.open(path).unwrap();
     fill(&db, tag);
-    while db.engine_name() == "lsm" && db.stats().levels.is_none_or(|levels| levels.bytes == 0) {
+    while db.engine_name() == "lsm"
+        && db.stats().figure("level_bytes").is_none_or(|bytes| bytes == 0)
+    {
         sleep(Duration::from_millis(1));
     }
 }
@@ -352,7 +354,7 @@ fn who_names_or_opens_a_database_has_it_alone() {
         let pool = File::open(pool.join("pool.halite")).unwrap();
         pool.lock().unwrap();
         let held = Database::open(half.path());
-        assert!(matches!(held, Err(Error::Pool(_))), "{held:?}");
+        assert!(matches!(held, Err(Error::Engine(EngineError::Pool(_)))), "{held:?}");
         let held = restore(half.builder(), &half.path(), &backup(3), true);
         assert!(matches!(held, Err(BackupError::InUse { .. })), "{held:?}");
     }

@@ -4,8 +4,8 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use halite::{
-    Database, Durability, ENGINES, Error, Isolation, KeyRange, KeySpace, Locking, Partitioning,
-    Result, Transaction, TransactionOptions,
+    Database, Durability, ENGINES, EngineError, Error, Isolation, KeyRange, KeySpace, Locking,
+    Partitioning, Result, Transaction, TransactionOptions,
 };
 
 const IMMEDIATE: Durability = Durability::Immediate;
@@ -55,7 +55,7 @@ fn get(tx: &Transaction, space: &KeySpace, key: &str) -> Option<Vec<u8>> {
 }
 
 fn is_conflict(result: Result<()>) -> bool {
-    matches!(&result, Err(error @ Error::Conflict { .. }) if error.is_retryable())
+    matches!(&result, Err(error @ Error::Engine(EngineError::Conflict { .. })) if error.is_retryable())
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn errors_that_no_retry_helps_are_returned_at_once() {
         tx.put(&space, "k", "1")?;
         tx.put(&space, vec![0; halite::KEY_LEN_MAX + 1], "")
     });
-    assert!(matches!(ended, Err(Error::KeyTooLong { .. })) && runs == 1);
+    assert!(matches!(ended, Err(Error::Engine(EngineError::KeyTooLong { .. }))) && runs == 1);
     assert!(space.is_empty().unwrap());
     let options = TransactionOptions::default().retries(3);
     let ended = db.transaction_with(&options, |tx| {
@@ -493,12 +493,12 @@ fn key_spaces_that_come_and_go_or_are_another_databases() {
         tx.put(&dropped, "k", "2").unwrap();
         tx.put(&made, "k", "2").unwrap();
         db.drop_key_space(&dropped).unwrap();
-        assert!(matches!(tx.commit(IMMEDIATE), Err(Error::NoSuchKeySpace)));
+        assert!(matches!(tx.commit(IMMEDIATE), Err(Error::Engine(EngineError::NoSuchKeySpace))));
         let tx = db.begin(way.clone()).unwrap();
-        assert!(matches!(tx.get(&dropped, "k"), Err(Error::NoSuchKeySpace)));
+        assert!(matches!(tx.get(&dropped, "k"), Err(Error::Engine(EngineError::NoSuchKeySpace))));
         let elsewhere = database();
         let tx = elsewhere.begin(way).unwrap();
-        assert!(matches!(tx.get(&made, "k"), Err(Error::NoSuchKeySpace)));
+        assert!(matches!(tx.get(&made, "k"), Err(Error::Engine(EngineError::NoSuchKeySpace))));
         assert_eq!(keys(made.iter().unwrap()), "k=1 ");
     }
 }

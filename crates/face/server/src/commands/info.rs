@@ -257,15 +257,8 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
         "collected_bytes_moved": stats.collected_bytes_moved,
         "collected_blocks": stats.collected_blocks,
     );
-    if let Some(levels) = stats.levels {
-        lines!(text,
-            "level_bytes": levels.bytes,
-            "value_file_bytes": levels.value_bytes,
-            "level_zero_runs": levels.level_zero_runs,
-        );
-        if let Some(bytes) = levels.log_bytes {
-            lines!(text, "log_bytes": bytes,);
-        }
+    for own in stats.own.iter().filter(|own| !own.is_detail) {
+        let _ = write!(text, "{}:{}\r\n", own.name, own.value);
     }
     lines!(text,
         "traffic_loads": stats.traffic.loads,
@@ -282,9 +275,9 @@ fn halite(service: &Service, report: &Report, text: &mut String) {
     );
 }
 
-/// The name of the number of records: an engine with levels knows only those above them.
+/// The name of the number of records: a tiered engine knows only those above its files.
 fn records_name(stats: &halite::Stats) -> &'static str {
-    if stats.levels.is_some() { "versions_in_memory" } else { "records" }
+    if stats.is_tiered { "versions_in_memory" } else { "records" }
 }
 
 /// A line for each partition: its contents, and the work of its collector.

@@ -65,17 +65,19 @@ pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
         ("pool.dead-bytes", stats.dead_bytes),
         ("pool.free-bytes", stats.free_bytes),
     ];
-    match stats.levels {
-        None => numbers.extend([
+    match stats.is_tiered {
+        false => numbers.extend([
             ("keys.count", stats.records),
             ("keys.bytes-per-key", allocated / stats.records.max(1)),
         ]),
         // The number of keys is not known; the figures on memory are for the newest versions.
-        Some(levels) => numbers.extend([
-            ("versions.in-memory", stats.records),
-            ("levels.bytes", levels.bytes),
-            ("levels.value-bytes", levels.value_bytes),
-        ]),
+        true => {
+            numbers.push(("versions.in-memory", stats.records));
+            let of_files =
+                [("levels.bytes", "level_bytes"), ("levels.value-bytes", "value_file_bytes")];
+            let known = of_files.iter().map(|(name, own)| Some((*name, stats.figure(own)?)));
+            numbers.extend(known.flatten());
+        }
     }
     let mut reply = call.reply();
     reply.map(numbers.len());
@@ -92,7 +94,7 @@ pub(super) fn doctor(call: &mut Call<'_>) -> Outcome {
     let percent = |part: u64, whole: u64| 100 * part / whole.max(1);
     let filled = percent(stats.live_bytes, stats.pool_bytes_max);
     // Where there are levels, a full pool hands on to them.
-    if filled >= 90 && stats.levels.is_none() {
+    if filled >= 90 && !stats.is_tiered {
         let _ = writeln!(
             text,
             "Live records take {filled} % of the {} bytes that the pool may grow to: at its limit, \
@@ -101,7 +103,7 @@ pub(super) fn doctor(call: &mut Call<'_>) -> Outcome {
         );
     }
     let dead = percent(stats.dead_bytes, stats.pool_bytes);
-    if dead >= 50 && stats.levels.is_none() {
+    if dead >= 50 && !stats.is_tiered {
         let _ = writeln!(text, "Dead records take {dead} % of the pool until they are collected.");
     }
     if text.is_empty() {

@@ -4,7 +4,7 @@
 //! when EXEC runs (`shard`), and a part has one owner, so between the first command and the commit no other client
 //! reads or writes these keys: no key that a commit would have to validate can have changed. Changes before that, since
 //! WATCH, are counted by the part (`store/watches`), for watched keys only. A snapshot for each WATCH, and a commit
-//! that depends on it (`halite_contract::Engine::write_if`), would detect the same changes, at the cost of a clone of
+//! that depends on it (`halite_contract::Transactional::write_if`), would detect the same changes, at the cost of a clone of
 //! every index and of copies of the nodes that are written behind it.
 //!
 //! That holds because only the server writes to the database: its pool is locked for one process, and the server owns

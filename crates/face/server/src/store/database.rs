@@ -1,6 +1,6 @@
 //! The key spaces of a database.
 
-use halite::{KeyRange, KeySpace};
+use halite::{EngineError, KeyRange, KeySpace};
 
 use super::Result;
 use crate::ending::Ending;
@@ -36,7 +36,7 @@ impl Database {
                 return Ok(false);
             }
             let (key, record) = pair?;
-            let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| halite::Error::Damaged {
+            let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| EngineError::Damaged {
                 what: format!(
                     "the deadline of `{}` in {}",
                     key.escape_ascii(),

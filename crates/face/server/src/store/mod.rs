@@ -26,7 +26,7 @@ mod watches;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use halite::{Bytes, Durability, KEY_LEN_MAX, VALUE_LEN_MAX};
+use halite::{Bytes, Durability, EngineError, KEY_LEN_MAX, VALUE_LEN_MAX};
 
 use database::Database;
 pub(crate) use encodings::Encoding;
@@ -801,9 +801,9 @@ impl Store {
 /// Refuses lengths in a transaction that the engine would refuse at its end.
 fn check_lengths(key: &[u8], stored: &[u8]) -> Result<()> {
     if key.len() > KEY_LEN_MAX {
-        Err(halite::Error::KeyTooLong { len: key.len() })
+        Err(EngineError::KeyTooLong { len: key.len() }.into())
     } else if stored.len() > VALUE_LEN_MAX {
-        Err(halite::Error::ValueTooLong { len: stored.len() })
+        Err(EngineError::ValueTooLong { len: stored.len() }.into())
     } else {
         Ok(())
     }

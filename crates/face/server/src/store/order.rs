@@ -1,5 +1,7 @@
 //! The key spaces that each database number means, as SWAPDB left them.
 
+use halite::EngineError;
+
 use super::Result;
 
 /// The key that holds the order.
@@ -18,10 +20,11 @@ pub(super) fn decode(record: &[u8], count: usize) -> Result<Vec<usize>> {
     let mut sorted = order.clone();
     sorted.sort_unstable();
     if !rest.is_empty() || !sorted.iter().copied().eq(0..sorted.len()) {
-        return Err(halite::Error::Damaged {
+        return Err(EngineError::Damaged {
             what: "the record `databases` in the key space `server:1`".to_owned(),
             why: "it does not name each database once".to_owned(),
-        });
+        }
+        .into());
     }
     order.extend(order.len()..count);
     Ok(order)
@@ -35,7 +38,10 @@ mod tests {
     fn an_order_that_is_none_is_damage() {
         assert_eq!(decode(&encode(&[2, 0, 1]), 5).unwrap(), [2, 0, 1, 3, 4]);
         for record in [&b"abc"[..], &encode(&[0, 0]), &encode(&[1, 2])] {
-            assert!(matches!(decode(record, 2), Err(halite::Error::Damaged { .. })));
+            assert!(matches!(
+                decode(record, 2),
+                Err(halite::Error::Engine(EngineError::Damaged { .. }))
+            ));
         }
     }
 }

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use halite::{Database, Stats};
 use halite_contract::{
-    Bytes, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId, Op,
-    Partitioning, Progress, Result, Scan, Snapshot, VerifyReport,
+    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Error, KeyRange, KeySpaceId,
+    OnDemand, Op, Partitioned, Partitioning, Progress, Result, Scan, Snapshot, Snapshots,
+    VerifyReport,
 };
 
 /// The state of a partition.
@@ -90,6 +91,15 @@ impl Engine for Gated {
         self.inner.name()
     }
 
+    fn capabilities(&self) -> Capabilities<'_> {
+        Capabilities {
+            partitioned: Some(self),
+            snapshots: Some(self),
+            on_demand: Some(self),
+            ..Capabilities::default()
+        }
+    }
+
     fn key_space(&self, name: &str) -> Result<KeySpaceId> {
         self.pass(0)?;
         if !self.inner.key_spaces()?.iter().any(|(known, _)| known == name) {
@@ -147,40 +157,23 @@ impl Engine for Gated {
         self.inner.scan(space, range, direction)
     }
 
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
-        self.pass_all()?;
-        self.inner.snapshot()
-    }
-
     fn sync(&self) -> Result<()> {
         self.inner.sync()
     }
 
-    fn wait_ready(&self) -> Result<()> {
-        self.pass_all()
+    fn stats(&self) -> Stats {
+        let mut stats = self.inner.stats();
+        let ready = self.gates().iter().filter(|&&gate| gate == Gate::Open).count();
+        stats.recovery.partitions_ready = ready;
+        stats
     }
 
-    fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
-        let until = Instant::now() + time;
-        let mut gates = self.gates();
-        loop {
-            match gates[partition] {
-                Gate::Open => return Ok(true),
-                Gate::Damaged => {
-                    let (what, why) = ("log".into(), "a test has damaged it".into());
-                    let reason = Arc::new(Error::Damaged { what, why });
-                    return Err(Error::NotRecovered { partition, reason });
-                }
-                Gate::Closed => {}
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            gates = self.changed.wait_timeout(gates, left).unwrap().0;
-        }
+    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
+        self.inner.verify(progress)
     }
+}
 
+impl Partitioned for Gated {
     fn partitioning(&self) -> Partitioning {
         self.inner.partitioning()
     }
@@ -214,18 +207,41 @@ impl Engine for Gated {
         self.inner.sync_partition(partition)
     }
 
-    fn stats(&self) -> Stats {
-        let mut stats = self.inner.stats();
-        let ready = self.gates().iter().filter(|&&gate| gate == Gate::Open).count();
-        stats.recovery.partitions_ready = ready;
-        stats
-    }
-
     fn partition_stats(&self, partition: usize) -> Stats {
         self.inner.partition_stats(partition)
     }
+}
 
-    fn verify(&self, progress: Progress<'_>) -> Result<VerifyReport> {
-        self.inner.verify(progress)
+impl Snapshots for Gated {
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+        self.pass_all()?;
+        self.inner.snapshot()
+    }
+}
+
+impl OnDemand for Gated {
+    fn wait_ready(&self) -> Result<()> {
+        self.pass_all()
+    }
+
+    fn wait_partition(&self, partition: usize, time: Duration) -> Result<bool> {
+        let until = Instant::now() + time;
+        let mut gates = self.gates();
+        loop {
+            match gates[partition] {
+                Gate::Open => return Ok(true),
+                Gate::Damaged => {
+                    let (what, why) = ("log".into(), "a test has damaged it".into());
+                    let reason = Arc::new(Error::Damaged { what, why });
+                    return Err(Error::NotRecovered { partition, reason });
+                }
+                Gate::Closed => {}
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            gates = self.changed.wait_timeout(gates, left).unwrap().0;
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::gated::Gated;
 use crate::common::{Client, Running, eventually, page, request, scan, threads};
-use halite::{Database, Error};
+use halite::{Database, EngineError, LsmError};
 
 on_threads! {
     ; indexlog:
@@ -337,17 +337,17 @@ fn keys_that_have_expired_are_gone_where_nothing_can_be_written() {
     (0..partitions()).for_each(|number| loading.gates.open(number));
     let mut client = loading.server.client();
     client.check(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK")]);
-    fn full() -> Error {
-        Error::Full { used: 1, limit: 1, held: 0, holder: None }
+    fn full() -> EngineError {
+        EngineError::Full { used: 1, limit: 1, held: 0, holder: None }
     }
     let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
     let poisoned =
         "-ERR the store no longer takes writes after an earlier failure (a test); reopen it";
-    type Refusal = fn() -> Error;
+    type Refusal = fn() -> EngineError;
     let refusals: [(Refusal, &str); 3] = [
         (full, oom),
-        (|| Error::NoRoomBelow { reason: Arc::new(full()) }, oom),
-        (|| Error::Poisoned { why: "a test".into() }, poisoned),
+        (|| LsmError::NoRoomBelow { reason: Arc::new(full()) }.into(), oom),
+        (|| EngineError::Poisoned { why: "a test".into() }, poisoned),
     ];
     for (number, (refusal, reply)) in refusals.into_iter().enumerate() {
         let key = format!("key:{number}");

@@ -126,7 +126,7 @@ impl Store for LsmStore {
     }
 
     fn runs(&self) -> Option<u64> {
-        Some(self.open.as_ref()?.0.stats().levels?.level_zero_runs)
+        self.open.as_ref()?.0.stats().figure("level_zero_runs")
     }
 
     fn counters(&self) -> Option<Counters> {

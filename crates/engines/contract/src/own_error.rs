@@ -1,0 +1,60 @@
+//! Errors that only one engine has.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a caller may do about an error of which it knows nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// There is no room for a write, and there may be some once keys are deleted, or space is freed on the device.
+    NoSpace,
+    /// The process or the system has no descriptor, or no memory, for a file at the moment.
+    NoDescriptors,
+    /// Neither of these.
+    Other,
+}
+
+/// An error of one engine's own. Callers above know its message and its class; the engine finds its own type again.
+#[derive(Clone)]
+pub struct OwnError {
+    class: ErrorClass,
+    error: Arc<dyn Error + Send + Sync>,
+}
+
+impl OwnError {
+    /// An error, with what a caller may do about it.
+    pub fn new(class: ErrorClass, error: impl Error + Send + Sync + 'static) -> Self {
+        Self { class, error: Arc::new(error) }
+    }
+
+    /// What a caller may do about the error.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        self.class
+    }
+
+    /// The error, if it is of this type.
+    #[must_use]
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.error.downcast_ref()
+    }
+}
+
+impl fmt::Debug for OwnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.error, f)
+    }
+}
+
+impl fmt::Display for OwnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl Error for OwnError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
