@@ -98,7 +98,7 @@ fn files() -> &'static [(String, Vec<u8>)] {
     })
 }
 
-/// A frame with right checksums, as `frames.rs` has them, at an offset of a manifest.
+/// A frame with right checksums, as `halite-codec`'s `frame.rs` has them, at an offset of a manifest.
 fn frame(payload: &[u8], number: u64, offset: u64) -> Vec<u8> {
     let id = [&STORE.to_le_bytes()[..], &number.to_le_bytes()].concat();
     let seed = xxh3_64(&id) ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -30,7 +30,7 @@ use crate::sample::sample;
 use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
-use crate::sst::{self, ValueRef};
+use crate::sst::ValueRef;
 use crate::store::Store;
 use crate::verify::verify;
 use crate::wal::Wal;
@@ -77,7 +77,7 @@ impl Lsm {
     /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
     /// [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
-        if !sst::is_built_in(LsmOptions::of(options).compression) {
+        if !LsmOptions::of(options).compression.is_built_in() {
             let what = "compression with Zstandard".to_owned();
             return Err(Error::NotBuiltIn { what, feature: "zstd" });
         }

@@ -74,7 +74,8 @@ mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;
-pub use options::{CommitPoints, Compression, Durable, LsmOptions, WaitStrategy};
+pub use halite_codec::Compression;
+pub use options::{CommitPoints, Durable, LsmOptions, WaitStrategy};
 pub use registration::REGISTRATION;
 
 /// Trees, which are partitions, that a store may have.

@@ -19,10 +19,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use halite_codec::{CHECKSUM, Reader, Seed, check_front, put_front};
 use halite_disk::{Disk, Writer};
 use halite_sim::locks::Mutex;
 use halite_sim::planted;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::encoded::{Encoded, Fragment};
 use crate::failure::from_levels;
@@ -49,7 +49,7 @@ const NUMBER_MAX: u64 = 1 << 40;
 /// The log of an open store.
 pub(crate) struct Wal {
     disk: Disk,
-    seed: u64,
+    seed: Seed,
     pending: Mutex<Pending>,
     file: Mutex<File>,
     /// Bytes of all files up to which everything is durable.
@@ -105,14 +105,10 @@ pub(crate) struct Logged<'a> {
 impl<'a> Logged<'a> {
     /// The trees of the batch's fragments, and their records.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = (usize, &'a [u8])> + use<'a> {
-        let mut rest = self.fragments;
+        let mut rest = Reader(self.fragments);
         std::iter::from_fn(move || {
-            let (head, behind) = rest.split_first_chunk::<8>()?;
-            let half =
-                |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().expect("4 bytes"));
-            let (records, behind) = behind.split_at_checked(half(4) as usize)?;
-            rest = behind;
-            Some((half(0) as usize, records))
+            let tree = rest.u32().ok()?;
+            Some((tree as usize, rest.sized().ok()?))
         })
     }
 }
@@ -144,7 +140,9 @@ impl Found {
             let name = name_of(number);
             let mut batches = Batches::of(disk.open(&name).map_err(failed)?);
             let mut why = None;
-            while let Some(batch) = batches.first(seed_of(store_id) ^ number).map_err(failed)? {
+            while let Some(batch) =
+                batches.first(Seed::of_store(store_id).numbered(number)).map_err(failed)?
+            {
                 let next = found.next;
                 let is_resumed = next < batch.sequence && batch.sequence <= known.resumed;
                 if next > 0 && next != batch.sequence && !is_resumed {
@@ -234,10 +232,6 @@ impl Found {
     }
 }
 
-fn seed_of(store_id: u128) -> u64 {
-    xxh3_64_with_seed(&store_id.to_le_bytes(), 0)
-}
-
 impl Wal {
     /// Goes on behind the batches that were found. A torn end is cut.
     ///
@@ -258,7 +252,7 @@ impl Wal {
         disk.sync()?;
         Ok(Self {
             disk: disk.clone(),
-            seed: seed_of(store_id),
+            seed: Seed::of_store(store_id),
             pending: Mutex::new(Pending { number, len: writer.len(), ..Pending::default() }),
             file: Mutex::new(File { writer, number, ended: files }),
             synced: AtomicU64::new(0),
@@ -359,10 +353,10 @@ impl Wal {
     /// Appends a batch, in its turn. Returns up to where the log has to be durable for it.
     pub(crate) fn append(&self, sequence: u64, encoded: &Encoded) -> u64 {
         let mut pending = self.pending.lock();
-        let seed = self.seed ^ pending.number;
+        let seed = self.seed.numbered(pending.number);
         let bytes = &mut pending.bytes;
         let start = bytes.len();
-        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&[0; CHECKSUM]);
         bytes.extend_from_slice(&sequence.to_le_bytes());
         bytes.extend_from_slice(&encoded.records().to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
@@ -374,8 +368,7 @@ impl Wal {
         }
         let len = (bytes.len() - start - HEADER) as u32;
         bytes[start + 20..start + HEADER].copy_from_slice(&len.to_le_bytes());
-        let check = xxh3_64_with_seed(&bytes[start + 8..], seed);
-        bytes[start..start + 8].copy_from_slice(&check.to_le_bytes());
+        put_front(&mut bytes[start..], seed);
         let added = (bytes.len() - start) as u64;
         pending.appended += added;
         pending.len += added;
@@ -517,7 +510,7 @@ impl Batches {
     }
 
     /// The first batch that was not read, if there is a whole one.
-    fn first(&mut self, seed: u64) -> halite_disk::Result<Option<Logged<'_>>> {
+    fn first(&mut self, seed: Seed) -> halite_disk::Result<Option<Logged<'_>>> {
         let Some(header) = self.next_bytes(HEADER)? else { return Ok(None) };
         let len = u32::from_le_bytes(header[20..].try_into().expect("4 bytes"));
         let bytes = self.next_bytes(HEADER + len as usize)?;
@@ -526,19 +519,15 @@ impl Batches {
 }
 
 /// The batch at the start of `bytes`, if there is a whole one.
-fn read(bytes: &[u8], seed: u64) -> Option<Logged<'_>> {
-    let header = bytes.first_chunk::<HEADER>()?;
-    let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
-    let half = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
-    let batch = bytes.get(..HEADER.checked_add(half(20) as usize)?)?;
-    let is_checked = word(0) == xxh3_64_with_seed(&batch[8..], seed) || planted!(TornLogTaken);
-    let last = word(8).checked_add(half(16).into());
-    let is_sane = half(16) > 0 && last.is_some_and(|last| last <= SEQUENCE_MAX);
-    (is_checked && is_sane).then_some(Logged {
-        sequence: word(8),
-        records: half(16),
-        fragments: &batch[HEADER..],
-    })
+fn read(bytes: &[u8], seed: Seed) -> Option<Logged<'_>> {
+    let mut reader = Reader(bytes.get(CHECKSUM..)?);
+    let (sequence, records) = (reader.u64().ok()?, reader.u32().ok()?);
+    let fragments = reader.sized().ok()?;
+    let batch = &bytes[..HEADER + fragments.len()];
+    let is_checked = check_front(batch, seed).is_ok() || planted!(TornLogTaken);
+    let last = sequence.checked_add(records.into());
+    let is_sane = records > 0 && last.is_some_and(|last| last <= SEQUENCE_MAX);
+    (is_checked && is_sane).then_some(Logged { sequence, records, fragments })
 }
 
 fn name_of(number: u64) -> String {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use halite_codec::Compression;
 use halite_disk::Disk;
 use halite_lsm::sst::{
-    BlockCache, Compression, DELETE, Entry, Error, PUT, RangeDelete, RangeDeletes, Reads, Result,
-    Table, TableBuilder, TableCursor, TableId, TableOptions,
+    BlockCache, DELETE, Entry, Error, PUT, RangeDelete, RangeDeletes, Reads, Result, Table,
+    TableBuilder, TableCursor, TableId, TableOptions,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

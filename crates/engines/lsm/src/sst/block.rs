@@ -6,10 +6,10 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use halite_codec::{Plain, Reader};
+
 use super::Parsed;
-use super::cache::Plain;
 use super::entry::{Entry, Value, order, unpack};
-use super::varint::Reader;
 
 /// Bytes of a restart's offset, and of their count.
 const RESTART: usize = 4;

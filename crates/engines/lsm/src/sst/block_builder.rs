@@ -13,8 +13,9 @@
 //!   count     u32      of restarts
 //! ```
 
+use halite_codec::put_varint;
+
 use super::entry::{Entry, order, pack};
-use super::varint::put_varint;
 
 /// Collects entries in their order.
 pub struct BlockBuilder {

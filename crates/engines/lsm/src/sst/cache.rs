@@ -4,64 +4,23 @@
 //! runs no threads, and lets one reader fetch a block that several miss. `moka` was the alternative; it evicts in
 //! maintenance that its callers may outrun.
 
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use halite_codec::{Plain, Seed};
 use halite_sim::locks;
 use quick_cache::sync::{Cache, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 use smallvec::SmallVec;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::Result;
 use crate::zone_cache::{Found, Kind, ZoneCache};
-
-/// The bytes of a block, shared with the cache.
-#[derive(Clone)]
-pub(crate) struct Plain {
-    bytes: Arc<[u8]>,
-    len: usize,
-}
-
-impl Plain {
-    /// Bytes that `fill` writes.
-    pub(crate) fn filled<E>(
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Self, E> {
-        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, len).collect();
-        fill(Arc::get_mut(&mut bytes).expect("nobody else has it yet"))?;
-        Ok(Self { bytes, len })
-    }
-
-    /// Its first `len` bytes.
-    pub(crate) fn cut(self, len: usize) -> Self {
-        assert!(len <= self.len);
-        Self { len, ..self }
-    }
-}
-
-impl From<&[u8]> for Plain {
-    fn from(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.into(), len: bytes.len() }
-    }
-}
-
-impl Deref for Plain {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
 
 /// A table's number, and an offset in it.
 type Place = (u64, u64);
 
 /// Hashes of blocks differ from those of rows.
-const SECOND_SEED: u64 = u64::MAX;
+const SECOND_SEED: Seed = Seed::new(u64::MAX);
 
 /// Bytes of an entry of the cache beside the block.
 const OVERHEAD: usize = 64;
@@ -71,7 +30,7 @@ struct Bytes;
 
 impl Weighter<Place, Plain> for Bytes {
     fn weight(&self, _: &Place, block: &Plain) -> u64 {
-        (block.bytes.len() + OVERHEAD) as u64
+        (block.held_bytes() + OVERHEAD) as u64
     }
 }
 
@@ -108,7 +67,7 @@ fn item_of((number, offset): Place) -> ([u8; 16], u64) {
     let mut item = [0; 16];
     item[..8].copy_from_slice(&number.to_le_bytes());
     item[8..].copy_from_slice(&offset.to_le_bytes());
-    (item, xxh3_64_with_seed(&item, SECOND_SEED))
+    (item, SECOND_SEED.checksum(&item))
 }
 
 /// A cache of blocks for the tables of one store.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Deref, Range};
 
-use super::cache::Plain;
+use halite_codec::Plain;
 
 /// An entry whose value is the key's value.
 pub const PUT: u8 = 1;

@@ -14,10 +14,9 @@
 //! 16  fingerprints
 //! ```
 
-use xxhash_rust::xxh3::xxh3_64;
+use halite_codec::{Plain, Seed};
 
 use super::Parsed;
-use super::cache::Plain;
 
 const HEADER: usize = 16;
 
@@ -26,8 +25,9 @@ const SEEDS: u64 = 100;
 
 /// The hash of a key that filters are asked for.
 #[must_use]
+#[inline]
 pub fn hash_key(key: &[u8]) -> u64 {
-    xxh3_64(key)
+    Seed::NONE.checksum(key)
 }
 
 /// The shape of the array.

@@ -11,10 +11,9 @@
 //!                       a table that is foreign or misnamed can be told from a damaged one
 //! ```
 
-use xxhash_rust::xxh3::xxh3_64;
+use halite_codec::{Reader, Seed, check_behind, put_behind};
 
 use super::index::Handle;
-use super::varint::Reader;
 use super::{Error, Result};
 
 pub(crate) const FOOTER: usize = 56;
@@ -39,7 +38,7 @@ impl Footer {
         bytes.extend_from_slice(&self.store_id.to_le_bytes());
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&self.properties.offset.to_le_bytes());
-        bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+        put_behind(&mut bytes, Seed::NONE);
         bytes.try_into().expect("the footer's length")
     }
 
@@ -49,16 +48,14 @@ impl Footer {
         if bytes[..8] != MAGIC {
             return Err(damaged("this is no table, or its end is missing"));
         }
-        let mut reader = Reader(&bytes[8..]);
+        let bytes = check_behind(bytes, Seed::NONE).map_err(|why| damaged(why.reason()))?;
+        let mut reader = Reader(&bytes[MAGIC.len()..]);
         let mut read = || {
             let (format, len, store_id) = (reader.u32()?, reader.u32()?, reader.u128()?);
-            let (number, offset, sum) = (reader.u64()?, reader.u64()?, reader.u64()?);
-            Ok((format, sum, Self { store_id, number, properties: Handle { offset, len } }))
+            let (number, offset) = (reader.u64()?, reader.u64()?);
+            Ok((format, Self { store_id, number, properties: Handle { offset, len } }))
         };
-        let (format, sum, footer) = read().map_err(damaged)?;
-        if sum != xxh3_64(&bytes[..FOOTER - 8]) {
-            return Err(damaged("its checksum is wrong"));
-        }
+        let (format, footer) = read().map_err(|why: halite_codec::Error| damaged(why.reason()))?;
         if format != FORMAT {
             return Err(Error::Format { file: file.to_owned(), found: format, known: FORMAT });
         }

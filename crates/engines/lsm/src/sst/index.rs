@@ -9,10 +9,11 @@
 //! two of them: the partition, and the filter of its keys. Both without the 16 bytes that follow each
 //! block. A filter of length 0 is none.
 
+use halite_codec::{Reader, put_varint};
+
 use super::Parsed;
 use super::block_builder::{BlockBuilder, common_prefix};
 use super::entry::Entry;
-use super::varint::{Reader, put_varint};
 
 /// Where a block is in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,8 +9,8 @@
 //! └────────────┴────────────┴─── ─┴─────────────────┴────────┴─── ─┴───────────────┴──────┴────────────┴────────┘
 //! ```
 //!
-//! **Writing** (`table_builder`): entries fill a block (`block_builder`); a full one is compressed (`compression`),
-//! sealed with a checksum (`sealed`) and streamed to the file. The index (`index`) has a separator and a handle for
+//! **Writing** (`table_builder`): entries fill a block (`block_builder`); a full one is compressed and
+//! sealed with a checksum ([`halite_codec::seal`]) and streamed to the file. The index (`index`) has a separator and a handle for
 //! each block; every few hundred of them are a partition, which has a filter of its keys (`filter`); the root has all
 //! partitions. Properties (`properties`) describe the content of the table, and the footer (`footer`) says which
 //! store and table it is and where the properties are.
@@ -26,7 +26,6 @@
 mod block;
 mod block_builder;
 mod cache;
-mod compression;
 mod entry;
 mod error;
 mod filter;
@@ -35,17 +34,14 @@ mod index;
 mod properties;
 mod range_deletes;
 mod read_ahead;
-mod sealed;
 mod table;
 mod table_builder;
 mod table_cursor;
 mod value_ref;
-mod varint;
 
 pub use block::{Block, BlockCursor};
 pub use block_builder::BlockBuilder;
 pub use cache::BlockCache;
-pub use compression::Compression;
 pub use entry::{DELETE, Entry, Found, PUT, PUT_FILE, RANGE_DELETE, SEQUENCE_MAX, Value};
 pub use error::{Error, Result};
 pub use filter::{Filter, hash_key};
@@ -56,12 +52,9 @@ pub use table_builder::{TableBuilder, TableOptions};
 pub use table_cursor::{Reads, TableCursor};
 pub use value_ref::ValueRef;
 
-pub(crate) use compression::is_built_in;
 pub(crate) use entry::order;
 pub(crate) use properties::{put_values, read_values};
-pub(crate) use sealed::file_seed;
 pub(crate) use table::read_footer;
-pub(crate) use varint::{Reader, put_bytes, put_varint};
 
 /// The outcome of parsing bytes whose origin the caller knows: the error is only what is wrong with them.
 pub(crate) type Parsed<T> = std::result::Result<T, &'static str>;

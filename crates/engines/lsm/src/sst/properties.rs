@@ -8,10 +8,11 @@
 //! files of large values        if there are any: their count, and of each number, length of the value, and check: varints
 //! ```
 
+use halite_codec::{Reader, put_bytes, put_varint};
+
 use super::Parsed;
 use super::index::Handle;
 use super::value_ref::ValueRef;
-use super::varint::{Reader, put_bytes, put_varint};
 
 /// The keys that a table's entries and range deletes concern.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 //! about all readers of a file at once, and was several times what scans of some dozen pairs want, up to megabytes. A long
 //! walk has it begin to read what comes next, while it uses what is there.
 
+use halite_codec::{Plain, TRAILER};
+
 use super::Result;
-use super::cache::Plain;
 use super::index::Handle;
-use super::sealed::TRAILER;
 use super::table::Table;
 
 /// The place of a block that is to be read: where it was sought, or next to the one before.

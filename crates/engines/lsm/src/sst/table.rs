@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use halite_codec::{Plain, Seed, TRAILER, unseal, unseal_copy};
 use halite_disk::{Disk, File};
 
 use super::block::{Block, BlockCursor};
-use super::cache::{BlockCache, Plain};
+use super::cache::BlockCache;
 use super::entry::{Found, order};
 use super::filter::{Filter, hash_key};
 use super::footer::{FOOTER, Footer};
@@ -13,7 +14,6 @@ use super::index::{Handle, Partition};
 use super::properties::{Properties, Roots};
 use super::range_deletes::RangeDeletes;
 use super::read_ahead::{ReadAhead, Step};
-use super::sealed::{TRAILER, Unopened, file_seed, unseal, unseal_copy};
 use super::table_cursor::{Reads, TableCursor};
 use super::{Error, Parsed, Result};
 
@@ -34,7 +34,7 @@ struct Inner {
     name: String,
     file: File,
     number: u64,
-    seed: u64,
+    seed: Seed,
     cache: Arc<BlockCache>,
     properties: Properties,
     root: Block,
@@ -70,7 +70,7 @@ impl Table {
         if footer.number != id.number {
             return Err(Error::Misnamed { file: name.to_owned(), found: footer.number });
         }
-        let seed = file_seed(id.store_id, id.number);
+        let seed = Seed::of_file(id.store_id, id.number);
         let reader = BlockReader { name, file: &file, seed };
         let bytes = reader.read("properties", footer.properties)?;
         let (properties, Roots { index, range_deletes }) = Properties::of_bytes(&bytes)
@@ -318,7 +318,7 @@ pub(crate) fn read_footer(file: &File, name: &str) -> Result<Footer> {
 pub(crate) struct BlockReader<'a> {
     name: &'a str,
     file: &'a File,
-    seed: u64,
+    seed: Seed,
 }
 
 impl BlockReader<'_> {
@@ -326,10 +326,10 @@ impl BlockReader<'_> {
         Error::damaged(self.name, format!("{what} at {}", handle.offset), why)
     }
 
-    fn unopened(&self, what: &str, handle: Handle, why: Unopened) -> Error {
+    fn unopened(&self, what: &str, handle: Handle, why: halite_codec::Error) -> Error {
         match why {
-            Unopened::Damaged(why) => self.damaged(what, handle, why),
-            Unopened::NotBuiltIn => Error::NotBuiltIn { file: self.name.to_owned() },
+            halite_codec::Error::NotBuiltIn => Error::NotBuiltIn { file: self.name.to_owned() },
+            why => self.damaged(what, handle, why.reason()),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Writes a table, block by block, as its entries come.
 
+use halite_codec::{BlockCompressor, Compression, Seed, TRAILER, seal};
 use halite_disk::Writer;
 use halite_sim::planted;
 
 use super::block_builder::BlockBuilder;
-use super::compression::{BlockCompressor, Compression};
 use super::entry::{DELETE, Entry, PUT_FILE, RANGE_DELETE, SEQUENCE_MAX, order};
 use super::error::{Error, Result};
 use super::filter::{Filter, hash_key};
@@ -12,7 +12,6 @@ use super::footer::Footer;
 use super::index::{Handle, IndexBuilder, Partition, separator};
 use super::properties::{Properties, Roots, Span};
 use super::range_deletes::RangeDelete;
-use super::sealed::{TRAILER, file_seed, seal};
 use super::table::TableId;
 use super::value_ref::ValueRef;
 
@@ -47,7 +46,7 @@ pub struct TableBuilder {
     writer: Writer,
     id: TableId,
     options: TableOptions,
-    seed: u64,
+    seed: Seed,
     compressor: BlockCompressor,
     block: BlockBuilder,
     /// The last block that was written, for which there is no separator before the next key is known.
@@ -84,7 +83,7 @@ impl TableBuilder {
             writer,
             id,
             options,
-            seed: file_seed(id.store_id, id.number),
+            seed: Seed::of_file(id.store_id, id.number),
             compressor: BlockCompressor::new(),
             block: BlockBuilder::new(RESTART_INTERVAL),
             written: None,

@@ -2,21 +2,54 @@
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
-use super::Parsed;
+use crate::{Error, Result};
 use zstandard::Zstandard;
 
-pub use crate::options::Compression;
-
-/// Whether this build has a codec: Zstandard is a library in C, and there by the feature `zstd` alone.
-pub(crate) fn is_built_in(compression: Compression) -> bool {
-    compression != Compression::Zstd || cfg!(feature = "zstd")
+/// How blocks are compressed. Each block names its own compression: earlier ones stay unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4: fast; compressible data shrinks to about half.
+    #[default]
+    Lz4,
+    /// Zstandard, level 3: smaller, and several times slower. Only in builds with the feature `zstd`, which
+    /// needs a C compiler: other builds refuse to write it ([`Compression::is_built_in`]), and blocks compressed with
+    /// it, by [`Error::NotBuiltIn`].
+    Zstd,
 }
 
-/// All codecs that this build has.
-#[cfg(test)]
-pub(crate) fn built_in() -> impl Iterator<Item = Compression> {
-    let all = [Compression::None, Compression::Lz4, Compression::Zstd];
-    all.into_iter().filter(|compression| is_built_in(*compression))
+impl Compression {
+    /// Whether this build has the codec: Zstandard is a library in C, and there by the feature `zstd` alone.
+    #[must_use]
+    pub fn is_built_in(self) -> bool {
+        self != Self::Zstd || cfg!(feature = "zstd")
+    }
+
+    /// All codecs that this build has.
+    #[cfg(test)]
+    pub(crate) fn built_in() -> impl Iterator<Item = Self> {
+        [Self::None, Self::Lz4, Self::Zstd].into_iter().filter(|codec| codec.is_built_in())
+    }
+
+    /// The code of the codec in a block's trailer.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Lz4 => 1,
+            Self::Zstd => 2,
+        }
+    }
+
+    /// The codec of a code.
+    pub(crate) fn of_code(code: u8) -> Result<Self> {
+        Ok(match code {
+            0 => Self::None,
+            1 => Self::Lz4,
+            2 => Self::Zstd,
+            _ => return Err(Error::UnknownCompression),
+        })
+    }
 }
 
 #[cfg(feature = "zstd")]
@@ -70,40 +103,30 @@ mod zstandard {
     }
 }
 
-/// The code of a codec in a block's trailer.
-pub(crate) fn code(compression: Compression) -> u8 {
-    match compression {
-        Compression::None => 0,
-        Compression::Lz4 => 1,
-        Compression::Zstd => 2,
-    }
-}
-
-pub(crate) fn of_code(code: u8) -> Parsed<Compression> {
-    Ok(match code {
-        0 => Compression::None,
-        1 => Compression::Lz4,
-        2 => Compression::Zstd,
-        _ => return Err("its compression is unknown"),
-    })
-}
-
 /// No block shrinks to less than one in so many: what LZ4 cannot exceed. A reader allocates no more than
 /// that for what it has read.
 pub(crate) const RATIO_MAX: usize = 255;
 
-/// The state that is kept from one block to the next.
-pub(crate) struct BlockCompressor {
+/// The state of a compressor that is kept from one block to the next.
+pub struct BlockCompressor {
     zstd: Zstandard,
     small: CompressTable,
     large: CompressTable,
     out: Vec<u8>,
 }
 
-impl BlockCompressor {
-    pub(crate) fn new() -> Self {
+impl Default for BlockCompressor {
+    fn default() -> Self {
         let (small, large) = (CompressTable::small(), CompressTable::large());
         Self { zstd: Default::default(), small, large, out: Vec::new() }
+    }
+}
+
+impl BlockCompressor {
+    /// A compressor that has no buffer yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// The bytes of a block that is to be stored, and how they are compressed: not at all if that saves
@@ -151,15 +174,15 @@ impl BlockCompressor {
 }
 
 /// Decompresses `stored` into exactly all of `plain`.
-pub(crate) fn decompress(stored: &[u8], plain: &mut [u8], codec: Compression) -> Parsed<()> {
+pub(crate) fn decompress(stored: &[u8], plain: &mut [u8], codec: Compression) -> Result<()> {
     let len = match codec {
-        Compression::None => return Err("it is not compressed"),
+        Compression::None => None,
         Compression::Lz4 => lz4_flex::block::decompress_into(stored, plain).ok(),
         Compression::Zstd => zstandard::decompress(stored, plain),
     };
     match len {
         Some(len) if len == plain.len() => Ok(()),
-        _ => Err("it cannot be decompressed"),
+        _ => Err(Error::NotDecompressed),
     }
 }
 
@@ -174,7 +197,7 @@ mod tests {
         let noise: Vec<u8> =
             (0..9000_u64).map(|n| ((n * n * n) >> 7) as u8 ^ (n * 31) as u8).collect();
         let blocks = [vec![], vec![7], vec![0; 5 << 20], b"the same again ".repeat(300), noise];
-        for wanted in built_in() {
+        for wanted in Compression::built_in() {
             for plain in &blocks {
                 let (stored, used) = compressor.compress(plain, wanted, 0);
                 if used == Compression::None {
@@ -189,7 +212,7 @@ mod tests {
                 assert!(decompress(&stored[1..], &mut back, used).is_err());
             }
         }
-        if !is_built_in(Compression::Zstd) {
+        if !Compression::Zstd.is_built_in() {
             return;
         }
         assert_eq!(compressor.compress(&blocks[2], Compression::Zstd, 0).1, Compression::Lz4);
