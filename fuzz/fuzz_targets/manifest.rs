@@ -5,8 +5,10 @@
 use std::sync::{Arc, OnceLock};
 
 use halite_disk::Disk;
-use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions, SortedRun, Source, repair};
-use halite_lsm::sst::{Entry, PUT, RangeDelete, Result, SEQUENCE_MAX, Span};
+use halite_lsm::levels::{
+    Change, Direction, Levels, LevelsOptions, Result, SortedRun, Source, repair,
+};
+use halite_sst::{Entry, PUT, RangeDelete, SEQUENCE_MAX, Span};
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

@@ -6,11 +6,12 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use halite_cache::BlockCache;
+use halite_codec::Compression;
 use halite_disk::Disk;
-use halite_lsm::Compression;
-use halite_lsm::sst::{
-    BlockCache, Entry, PUT, RangeDelete, Reads, Result, SEQUENCE_MAX, Table,
-    TableBuilder, TableId, TableOptions,
+use halite_sst::{
+    Entry, PUT, RangeDelete, Reads, Result, SEQUENCE_MAX, Table, TableBuilder, TableId,
+    TableOptions,
 };
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};

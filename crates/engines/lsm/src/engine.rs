@@ -12,6 +12,7 @@ use halite_contract::{
 };
 use halite_index::KWayMerge;
 use halite_sim::locks::RwLock;
+use halite_sst::ValueRef;
 
 use crate::discard;
 use crate::encoded::Encoded;
@@ -30,7 +31,6 @@ use crate::sample::sample;
 use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
-use crate::sst::ValueRef;
 use crate::store::Store;
 use crate::verify::verify;
 use crate::wal::Wal;

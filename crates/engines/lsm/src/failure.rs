@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use halite_contract::Error;
+use halite_sst::ValueRef;
 
 use crate::address::Address;
-use crate::levels::{CURRENT, value_name};
-use crate::sst::{self, ValueRef};
+use crate::levels::{self, CURRENT, value_name};
 
 /// The name of the pool, where an error of the levels names a file: their entries come from there.
 pub(crate) const POOL: &str = "the pool";
 
 /// An error of the levels, as the engine reports it.
-pub(crate) fn from_levels(error: sst::Error) -> Error {
-    use sst::Error as Levels;
+pub(crate) fn from_levels(error: levels::Error) -> Error {
+    use levels::Error as Levels;
     let error = match error {
         Levels::Damaged { file, what, why } if file == POOL => return Error::Damaged { what, why },
         error => error,
@@ -51,6 +51,18 @@ pub(crate) fn from_levels(error: sst::Error) -> Error {
     Error::DamagedFile { file: in_folder(file), why }
 }
 
+/// An error of making a cache, as the engine reports it.
+pub(crate) fn from_cache(error: halite_cache::Error) -> Error {
+    match error {
+        halite_cache::Error::Alloc(error) => error.into(),
+        // Without memory for its table, the pool is as good as full.
+        halite_cache::Error::NoMemory { pool_bytes: limit } => {
+            Error::Full { used: 0, limit, held: 0, holder: None }
+        }
+        other => Error::Damaged { what: "the cache".into(), why: other.to_string() },
+    }
+}
+
 /// A file of the levels, as seen from the pool's folder.
 pub(crate) fn in_folder(file: &str) -> String {
     format!("{}/{file}", crate::Lsm::LEVELS)
@@ -58,7 +70,7 @@ pub(crate) fn in_folder(file: &str) -> String {
 
 /// The error that a file is gone which a version needs.
 pub(crate) fn gone(value: &ValueRef) -> Error {
-    from_levels(sst::Error::Missing { file: value_name(value.number) })
+    from_levels(levels::Error::Missing { file: value_name(value.number) })
 }
 
 /// The error of an address that points nowhere.

@@ -173,7 +173,7 @@ impl Store {
         &self,
         tree: usize,
         layer: &L,
-        flush: impl FnOnce(&Run<'_, L>) -> crate::sst::Result<()>,
+        flush: impl FnOnce(&Run<'_, L>) -> crate::levels::Result<()>,
     ) -> Result<()> {
         self.pace.begin(layer.index().len());
         self.set_pace();

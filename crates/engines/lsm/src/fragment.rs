@@ -19,9 +19,9 @@
 //! check of its own in its record.
 
 use halite_codec::{Reader, check_front, put_front};
+use halite_sst::SEQUENCE_MAX;
 
 use crate::record::{Record, Seed};
-use crate::sst::SEQUENCE_MAX;
 
 /// Bytes before the records.
 pub(crate) const HEADER: usize = 32;

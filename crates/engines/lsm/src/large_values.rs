@@ -12,16 +12,17 @@ use std::sync::Arc;
 use halite_contract::{Error, KeyRange, Op, Result};
 use halite_disk::Disk;
 use halite_index::Direction;
+use halite_sst::ValueRef;
 
 use crate::address::Address;
 use crate::failure::from_levels;
 use crate::fragment;
 use crate::layer::Layer;
 use crate::layout;
+use crate::levels;
 use crate::read::At;
 use crate::record::Kind;
 use crate::scan::bounds;
-use crate::sst::{self, ValueRef};
 use crate::store::Store;
 use crate::values::Written;
 use crate::version::file_of;
@@ -245,9 +246,9 @@ fn collect(layer: &impl Layer, found: &mut Vec<(Box<[u8]>, ValueRef)>) -> Result
 }
 
 /// The error of a large value that could not be written.
-fn no_room(error: sst::Error) -> Error {
+fn no_room(error: levels::Error) -> Error {
     match error {
-        sst::Error::Disk(reason) if matches!(*reason, halite_disk::Error::NoSpace { .. }) => {
+        levels::Error::Disk(reason) if matches!(*reason, halite_disk::Error::NoSpace { .. }) => {
             Error::ValuesFull { reason: Arc::clone(&reason) }
         }
         error => from_levels(error),

@@ -6,7 +6,7 @@
 //! (`memtable`, `record`). Full memtables are merged into the global index (`global_index`), and that into the levels
 //! on the SSD (`flush`, by the threads of `maintenance`), so that writers have `room`. A read asks them in that
 //! order, the newest first (`read`, `scan`); records that it finds in the levels are cached in free zones (`rows`,
-//! `zone_cache`). Opening is `recovery`.
+//! `halite_cache`). Opening is `recovery`.
 //! docs/LSM.md has the whole design.
 #![forbid(unsafe_code)]
 
@@ -57,7 +57,6 @@ mod signals;
 mod snapshot;
 mod snapshots;
 mod spaces;
-pub mod sst;
 mod store;
 mod sync;
 mod tree;
@@ -70,7 +69,6 @@ mod wait;
 mod wal;
 #[cfg(all(test, loom))]
 mod weakness;
-mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;

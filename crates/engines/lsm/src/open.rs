@@ -8,23 +8,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use halite_alloc::{ObjectPool, SEGMENT, Segments};
+use halite_cache::ZoneCache;
 use halite_contract::{
     Durability, EngineOptions, Error, KEY_LEN_MAX, Partitioning, Recovery, Result,
 };
 use halite_disk::Disk;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
 use halite_sim::locks::Mutex;
+use halite_sst::{SEQUENCE_MAX, TableOptions, ValueRef};
 
 use crate::Lsm;
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
-use crate::failure::{from_levels, in_folder};
+use crate::failure::{from_cache, from_levels, in_folder};
 use crate::fragment;
 use crate::global_index::GlobalIndex;
 use crate::layout::{self, COMMIT_ID, Layout, flushed_word};
-use crate::levels::{CURRENT, Levels, LevelsOptions, is_of_levels};
+use crate::levels::{self, CURRENT, Levels, LevelsOptions, is_of_levels};
 use crate::limits::{BATCH_BYTES_MAX, Limits, RING_CAPACITY};
 use crate::long_scans::LongScans;
 use crate::memtable::Memtable;
@@ -37,12 +39,10 @@ use crate::ring::Ring;
 use crate::rows::Rows;
 use crate::signals::Signals;
 use crate::snapshots::Snapshots;
-use crate::sst::{self, SEQUENCE_MAX, TableOptions, ValueRef};
 use crate::store::Store;
 use crate::tree::{Tree, View};
 use crate::unsynced::Unsynced;
 use crate::wal::{Found, Logged, Wal};
-use crate::zone_cache::ZoneCache;
 use crate::zones::{Identity, OBJECT_LEN, Zones, slot_of, write_object};
 
 /// The tree that the store's own object names.
@@ -203,13 +203,13 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let rows = if is_memory {
         let spare = (layout.trees as u64 + 2) * SEGMENT;
         let device = layout::cache_device(&segments);
-        let cache = ZoneCache::new(&device, segments.pool().len(), spare)?;
+        let cache = ZoneCache::new(&device, segments.pool().len(), spare).map_err(from_cache)?;
         Some(Rows::new(cache, layout.trees))
     } else {
         None
     };
     if let Some(rows) = &rows {
-        levels.set_second_cache(rows.cache());
+        levels.set_second_cache(rows.second_tier());
     }
     let mut store = Store {
         objects,
@@ -446,7 +446,7 @@ fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
         return Ok(());
     }
     if list.iter().any(|(name, _)| is_of_levels(name)) {
-        return Err(from_levels(sst::Error::NoManifest));
+        return Err(from_levels(levels::Error::NoManifest));
     }
     Err(Error::Damaged {
         what: format!("the levels in {}", disk.path().display()),

@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     PutPieces = 4,
     /// A piece of a value. No index points to it.
     Piece = 5,
-    /// Sets the value of a key; the record's value refers to the file that has it ([`crate::sst::ValueRef`]).
+    /// Sets the value of a key; the record's value refers to the file that has it ([`halite_sst::ValueRef`]).
     PutFile = 6,
 }
 

@@ -20,9 +20,10 @@
 
 use halite_codec::{Reader, Seed, check_behind, put_behind};
 use halite_disk::{Disk, File, Writer};
+use halite_sst::ValueRef;
 
+use crate::levels::{Error, Result};
 use crate::levels::{UNFINISHED, value_name};
-use crate::sst::{Error, Result, ValueRef};
 
 const MAGIC: [u8; 8] = *b"HALITVAL";
 const FORMAT: u32 = 1;

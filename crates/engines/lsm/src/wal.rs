@@ -23,13 +23,14 @@ use halite_codec::{CHECKSUM, Reader, Seed, check_front, put_front};
 use halite_disk::{Disk, Writer};
 use halite_sim::locks::Mutex;
 use halite_sim::planted;
+use halite_sst::SEQUENCE_MAX;
 
 use crate::encoded::{Encoded, Fragment};
 use crate::failure::from_levels;
 use crate::layout::Known;
 use crate::levels::aside;
+use crate::levels::{Error, Result};
 use crate::refusals::Purpose;
-use crate::sst::{Error, Result, SEQUENCE_MAX};
 
 /// Bytes before a batch's fragments.
 const HEADER: usize = 24;

@@ -15,8 +15,7 @@
 use std::collections::BTreeMap;
 
 use halite_codec::{Reader, put_bytes, put_varint};
-
-use crate::sst::{Parsed, Properties, Span, ValueRef, put_values, read_values};
+use halite_sst::{Parsed, Properties, Span, ValueRef, put_values, read_values};
 
 /// Levels of a tree: 0, which has runs that overlap, and those below.
 pub const LEVELS: usize = 7;

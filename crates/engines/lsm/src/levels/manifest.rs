@@ -26,8 +26,8 @@ use halite_disk::{Disk, Writer};
 use halite_sim::planted;
 
 use super::edit::{Edit, State};
+use super::error::{Error, Result};
 use super::names::{self, CURRENT, UNFINISHED};
-use crate::sst::{Error, Result};
 
 const FORMAT: u32 = 1;
 const MANIFEST_MAGIC: [u8; 8] = *b"HALITMAN";

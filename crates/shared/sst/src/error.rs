@@ -1,13 +1,13 @@
-//! The errors of tables and levels.
+//! The errors of tables.
 
 use std::sync::Arc;
 
-/// A result of tables and levels.
+/// A result of tables.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of tables or levels: the file, what is wrong with it, the way out.
+/// An error of a table: the file, what is wrong with it, the way out.
 ///
-/// It can be cloned: the failure of one compaction is reported to all threads that wait for it.
+/// It can be cloned: the failure of one writer is reported to all threads that wait for it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -71,31 +71,6 @@ pub enum Error {
         file: String,
     },
 
-    /// The folder has tables, and no manifest that says what they are.
-    #[error(
-        "there are tables, but no CURRENT that says which manifest is theirs; repair the store"
-    )]
-    NoManifest,
-
-    /// There is nothing to repair.
-    #[error(
-        "there is nothing in the folder that is the store's; name the folder that has its levels, or restore a copy"
-    )]
-    Nothing,
-
-    /// The levels are closing: a compaction stopped before it was done.
-    #[error(
-        "the levels are closing; what was not compacted will be when the store is opened again"
-    )]
-    Closing,
-
-    /// The levels take no writes any more.
-    #[error("the levels take nothing after an earlier failure ({why}); open the store again")]
-    Stopped {
-        /// The earlier failure.
-        why: String,
-    },
-
     /// An error of a file.
     #[error(transparent)]
     Disk(#[from] Arc<halite_disk::Error>),
@@ -118,11 +93,7 @@ impl Error {
             | Self::Misnamed { file, .. }
             | Self::Format { file, .. }
             | Self::NotBuiltIn { file } => Some(file),
-            Self::NoManifest
-            | Self::Nothing
-            | Self::Closing
-            | Self::Stopped { .. }
-            | Self::Disk(_) => None,
+            Self::Disk(_) => None,
         }
     }
 

@@ -16,7 +16,7 @@
 
 use halite_codec::{Plain, Seed};
 
-use super::Parsed;
+use crate::Parsed;
 
 const HEADER: usize = 16;
 

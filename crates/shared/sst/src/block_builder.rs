@@ -15,7 +15,7 @@
 
 use halite_codec::put_varint;
 
-use super::entry::{Entry, order, pack};
+use crate::entry::{Entry, order, pack};
 
 /// Collects entries in their order.
 pub struct BlockBuilder {
@@ -137,8 +137,8 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::entry::PUT;
     use super::*;
+    use crate::entry::PUT;
 
     fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
         Entry { key, sequence, kind: PUT, value: b"value" }

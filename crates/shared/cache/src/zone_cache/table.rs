@@ -7,10 +7,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
+use halite_alloc::SEGMENT;
 use zerocopy::FromZeros;
 
 use super::zone::Numbered;
-use crate::address::ZONE;
 
 /// Words of a set: a line.
 const WAYS: usize = 8;
@@ -34,7 +34,7 @@ pub(super) struct Table {
 impl Table {
     /// For so many zones; `None` if there is no memory for it.
     pub(super) fn new(zones: u64) -> Option<Self> {
-        let sets = (zones * ZONE / BYTES_PER_WORD / WAYS as u64).next_power_of_two();
+        let sets = (zones * SEGMENT / BYTES_PER_WORD / WAYS as u64).next_power_of_two();
         let sets = Set::new_vec_zeroed(sets.min(SETS_MAX) as usize).ok()?.into_boxed_slice();
         Some(Self { sets, zones: (0..zones).map(|_| ArcSwapOption::empty()).collect() })
     }
@@ -113,18 +113,22 @@ impl Word {
         Self(u64::from(number) << 32 | line << 17 | hash >> 48)
     }
 
+    #[inline]
     pub(super) fn is_of(self, hash: u64) -> bool {
         self.0 != 0 && self.0 & 0xffff == hash >> 48
     }
 
+    #[inline]
     pub(super) fn number(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
+    #[inline]
     pub(super) fn line(self) -> u64 {
         self.0 >> 17 & 0x7fff
     }
 
+    #[inline]
     pub(super) fn was_read(self) -> bool {
         self.0 & READ != 0
     }

@@ -15,7 +15,7 @@ pub const DELETE: u8 = 2;
 /// A tombstone of all keys from the entry's key up to, and without, the entry's value.
 pub const RANGE_DELETE: u8 = 3;
 
-/// An entry whose value is a reference to the file that has the key's value ([`super::ValueRef`]).
+/// An entry whose value is a reference to the file that has the key's value ([`crate::ValueRef`]).
 pub const PUT_FILE: u8 = 4;
 
 /// The largest sequence number: they have 56 bits, so that a kind fits into the same word.
@@ -51,7 +51,8 @@ impl fmt::Debug for Entry<'_> {
 
 /// The order of versions: by key, and of a key the newest first.
 #[inline]
-pub(crate) fn order(a: (&[u8], u64), b: (&[u8], u64)) -> Ordering {
+#[must_use]
+pub fn order(a: (&[u8], u64), b: (&[u8], u64)) -> Ordering {
     a.0.cmp(b.0).then(b.1.cmp(&a.1))
 }
 
@@ -76,7 +77,8 @@ pub struct Value {
 
 impl Value {
     /// No byte.
-    pub(crate) fn empty() -> Self {
+    #[must_use]
+    pub fn empty() -> Self {
         Self { block: Plain::from(&[][..]), range: 0..0 }
     }
 }
@@ -84,6 +86,7 @@ impl Value {
 impl Deref for Value {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.block[self.range.clone()]
     }

@@ -21,14 +21,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use halite_alloc::{Device, ScratchPool};
-use halite_contract::{Error, Result};
+use halite_alloc::{Device, SEGMENT, ScratchPool};
+use halite_codec::{Plain, Seed};
 use halite_pmem::LINE;
 use halite_sim::locks::{self, Mutex};
 
-use crate::address::ZONE;
+use crate::second_tier::{Found, Place, SecondTier, Ticket};
+use crate::{Error, Result};
 use table::{READ, Table, Word};
 use zone::{Numbered, lines};
+
+/// Bytes of a zone.
+const ZONE: u64 = SEGMENT;
 
 /// Zones for which a table is made at least.
 const ZONES_MIN: u64 = 16;
@@ -42,27 +46,21 @@ const ITEM_MAX: usize = 64 << 10;
 /// Bytes of an old zone that may be appended again.
 const REINSERTED_MAX: u64 = ZONE / 2;
 
+/// The seed of the hashes of blocks, which differ from those of rows.
+const BLOCKS: Seed = Seed::new(u64::MAX);
+
 /// The kind of an item: a search for one kind finds no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A block of a file, behind its place: as the [`SecondTier`] of a cache of blocks.
     Block = 1,
+    /// A pair of key and value in the form of the engine that caches it.
     Row = 2,
 }
 
-/// The time at which an item that is to be cached was read.
-#[derive(Clone, Copy)]
-pub(crate) struct Ticket(u64);
-
-/// An item that was found.
-pub(crate) struct Found<T> {
-    pub(crate) item: T,
-    /// Whether it was found before.
-    pub(crate) was_read: bool,
-}
-
 /// A cache in a pool's free zones.
-pub(crate) struct ZoneCache {
+pub struct ZoneCache {
     memory: ScratchPool,
     /// Free zones that are left to other uses.
     others: u64,
@@ -93,14 +91,13 @@ impl ZoneCache {
     /// `spare` bytes free to others.
     ///
     /// # Errors
-    /// [`Error::Full`] if there is no memory for its table.
-    pub(crate) fn new(device: &Device, pool_bytes: u64, spare: u64) -> Result<Self> {
+    /// [`Error::NoMemory`] if there is no memory for its table; [`Error::Alloc`].
+    pub fn new(device: &Device, pool_bytes: u64, spare: u64) -> Result<Self> {
         let table = Table::new((pool_bytes / ZONE).max(ZONES_MIN));
-        let full = || Error::Full { used: 0, limit: pool_bytes, held: 0, holder: None };
         Ok(Self {
             memory: ScratchPool::new(device)?,
             others: spare.div_ceil(ZONE),
-            table: ArcSwap::from_pointee(table.ok_or_else(full)?),
+            table: ArcSwap::from_pointee(table.ok_or(Error::NoMemory { pool_bytes })?),
             numbers: Mutex::new(Numbers { there: VecDeque::new(), last: 0, most: usize::MAX }),
             count: AtomicU64::new(0),
             removals: AtomicU64::new(0),
@@ -110,13 +107,14 @@ impl ZoneCache {
 
     /// To be had before the item that is to be cached is read.
     #[inline]
-    pub(crate) fn ticket(&self) -> Ticket {
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
         Ticket(self.removals.load(Ordering::Acquire))
     }
 
     /// The result of `read` for an item of this kind and hash; `read` returns `None` for another one's.
     #[inline]
-    pub(crate) fn get<T>(
+    pub fn get<T>(
         &self,
         kind: Kind,
         hash: u64,
@@ -150,7 +148,7 @@ impl ZoneCache {
 
     /// Caches a row, `parts` one after the other, once the zones were filled by [`ZoneCache::warm_up`], if no
     /// removals began since the ticket. Another item with the same hash is not found any more.
-    pub(crate) fn insert(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
+    pub fn insert(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
         if !is_short(parts) || !self.is_warm() {
             return;
         }
@@ -162,13 +160,16 @@ impl ZoneCache {
         }
     }
 
-    /// Caches a block, which is never removed, as long as no item has to go for it: the neighbours of sought rows,
-    /// before there is anything better.
-    pub(crate) fn warm_up(&self, hash: u64, parts: &[&[u8]]) {
+    /// Caches a block as long as no item has to go for it, if no removals began since the ticket: the neighbours of
+    /// sought rows, before there is anything better.
+    pub fn warm_up(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
         if !is_short(parts) || self.is_warm() {
             return;
         }
         let Some(mut numbers) = self.numbers.try_lock() else { return };
+        if self.removals.load(Ordering::Acquire) != ticket.0 {
+            return;
+        }
         let has_room = |numbers: &mut Numbers| {
             let has_begun = self.begin_zone(numbers);
             self.is_warm.store(!has_begun, Ordering::Relaxed);
@@ -179,25 +180,26 @@ impl ZoneCache {
 
     /// Whether it was full once.
     #[inline]
-    pub(crate) fn is_warm(&self) -> bool {
+    #[must_use]
+    pub fn is_warm(&self) -> bool {
         self.is_warm.load(Ordering::Relaxed)
     }
 
     /// From now on, items that were read before are not taken. Those that were taken before can be removed.
-    pub(crate) fn begin_removals(&self) {
+    pub fn begin_removals(&self) {
         let _appending = self.numbers.lock();
         self.removals.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Removes the items with this hash, and perhaps others.
-    pub(crate) fn remove(&self, hash: u64) {
+    pub fn remove(&self, hash: u64) {
         self.table.load().remove(hash);
     }
 
     /// Gives the oldest zone back to the pool, which has it when no reader uses it any more, and takes no more zones
     /// than are left, until [`ZoneCache::grow`]. Returns whether there was one. Words that point there stay, and find
     /// nothing.
-    pub(crate) fn give_back(&self) -> bool {
+    pub fn give_back(&self) -> bool {
         let mut numbers = self.numbers.lock();
         let oldest = self.take_oldest(&mut numbers);
         if oldest.is_some() {
@@ -207,7 +209,7 @@ impl ZoneCache {
     }
 
     /// Takes the zones that the pool can spare again.
-    pub(crate) fn grow(&self) {
+    pub fn grow(&self) {
         let mut numbers = self.numbers.lock();
         numbers.most = usize::MAX;
         if numbers.there.is_empty() {
@@ -216,7 +218,8 @@ impl ZoneCache {
     }
 
     /// Bytes of the pool that it takes.
-    pub(crate) fn pool_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn pool_bytes(&self) -> u64 {
         self.count.load(Ordering::Relaxed) * ZONE
     }
 
@@ -312,6 +315,35 @@ impl ZoneCache {
             table.replace(hash, word, again.unwrap_or(Word::NONE));
         }
         has_begun
+    }
+}
+
+/// The start of a block's item, and its hash.
+fn item_of(place: Place) -> ([u8; 16], u64) {
+    let mut item = [0; 16];
+    item[..8].copy_from_slice(&place.file.to_le_bytes());
+    item[8..].copy_from_slice(&place.offset.to_le_bytes());
+    (item, BLOCKS.checksum(&item))
+}
+
+impl SecondTier for ZoneCache {
+    fn look_up(&self, place: Place) -> Option<Found<Plain>> {
+        let (place, hash) = item_of(place);
+        self.get(Kind::Block, hash, |item| item.strip_prefix(&place[..]).map(Plain::from))
+    }
+
+    fn accepts(&self) -> Option<Ticket> {
+        (!self.is_warm()).then(|| self.ticket())
+    }
+
+    fn offer(&self, place: Place, block: &Plain, ticket: Ticket) {
+        let (place, hash) = item_of(place);
+        self.warm_up(hash, ticket, &[&place, block]);
+    }
+
+    fn forget(&self, place: Place) {
+        self.begin_removals();
+        self.remove(item_of(place).1);
     }
 }
 
@@ -433,7 +465,7 @@ mod tests {
             get(&cache, hash(number))
         };
         let block = |number| {
-            cache.warm_up(hash(number), &[&bytes(hash(number))]);
+            cache.warm_up(hash(number), cache.ticket(), &[&bytes(hash(number))]);
             get(&cache, hash(number))
         };
         assert!(block(1) && !row(2));
@@ -458,7 +490,7 @@ mod tests {
     #[test]
     fn a_pool_without_room_caches_nothing() {
         let (segments, cache) = cache(2);
-        cache.warm_up(hash(2), &[&bytes(hash(2))]);
+        cache.warm_up(hash(2), cache.ticket(), &[&bytes(hash(2))]);
         assert!(!get(&cache, hash(2)) && cache.is_warm());
         insert(&cache, hash(1));
         assert!(!get(&cache, hash(1)));
@@ -486,5 +518,23 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn a_block_is_found_until_it_is_forgotten_and_one_evicted_before_that_is_not_taken() {
+        let (_segments, cache) = cache(8);
+        let (there, other) = (Place { file: 3, offset: 9 }, Place { file: 3, offset: 8 });
+        let block = Plain::from(&bytes(7)[..]);
+        let ticket = cache.accepts().expect("there is room");
+        cache.offer(there, &block, ticket);
+        let found = |place| cache.look_up(place).map(|found| (found.item.to_vec(), found.was_read));
+        assert_eq!(found(there), Some((bytes(7), false)));
+        assert_eq!((found(there), found(other)), (Some((bytes(7), true)), None));
+        cache.forget(there);
+        assert_eq!(found(there), None);
+        cache.offer(there, &block, ticket);
+        assert_eq!(found(there), None, "it was evicted before");
+        cache.offer(there, &block, cache.accepts().expect("there is room"));
+        assert_eq!(found(there), Some((bytes(7), false)));
     }
 }

@@ -11,9 +11,9 @@
 
 use halite_codec::{Reader, put_varint};
 
-use super::Parsed;
-use super::block_builder::{BlockBuilder, common_prefix};
-use super::entry::Entry;
+use crate::Parsed;
+use crate::block_builder::{BlockBuilder, common_prefix};
+use crate::entry::Entry;
 
 /// Where a block is in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,8 +116,8 @@ impl IndexBuilder {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::entry::order;
     use super::*;
+    use crate::entry::order;
 
     proptest! {
         #[test]

@@ -10,9 +10,9 @@
 
 use halite_codec::{Reader, put_bytes, put_varint};
 
-use super::Parsed;
-use super::index::Handle;
-use super::value_ref::ValueRef;
+use crate::Parsed;
+use crate::index::Handle;
+use crate::value_ref::ValueRef;
 
 /// The keys that a table's entries and range deletes concern.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Span {
     }
 
     /// Makes it reach as far as another one too.
-    pub(crate) fn extend(&mut self, other: &Self) {
+    pub fn extend(&mut self, other: &Self) {
         if other.first < self.first {
             self.first.clone_from(&other.first);
         }
@@ -62,13 +62,18 @@ impl Span {
         }
     }
 
-    pub(crate) fn put(&self, to: &mut Vec<u8>) {
+    /// Appends its stored form.
+    pub fn put(&self, to: &mut Vec<u8>) {
         put_bytes(to, &self.first);
         put_bytes(to, &self.last);
         to.push(u8::from(self.is_open));
     }
 
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Parsed<Self> {
+    /// Reads what [`Span::put`] has written.
+    ///
+    /// # Errors
+    /// The reason why it is no span.
+    pub fn read(reader: &mut Reader<'_>) -> Parsed<Self> {
         let (first, last) = (reader.bytes()?.into(), reader.bytes()?.into());
         let span = Self { first, last, is_open: reader.u8()? != 0 };
         if span.is_before(&span.first) { Err("the last key is before the first") } else { Ok(span) }
@@ -103,7 +108,7 @@ pub struct Properties {
 }
 
 /// Appends references to values, and their count.
-pub(crate) fn put_values(to: &mut Vec<u8>, values: &[ValueRef]) {
+pub fn put_values(to: &mut Vec<u8>, values: &[ValueRef]) {
     put_varint(to, values.len() as u64);
     for ValueRef { number, len, check } in values {
         [number, len, check].into_iter().for_each(|number| put_varint(to, *number));
@@ -111,7 +116,10 @@ pub(crate) fn put_values(to: &mut Vec<u8>, values: &[ValueRef]) {
 }
 
 /// Reads the references that [`put_values`] has written.
-pub(crate) fn read_values(reader: &mut Reader<'_>) -> Parsed<Vec<ValueRef>> {
+///
+/// # Errors
+/// The reason why they are none.
+pub fn read_values(reader: &mut Reader<'_>) -> Parsed<Vec<ValueRef>> {
     let mut values = Vec::new();
     for _ in 0..reader.varint()? {
         let value =

@@ -7,10 +7,10 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::Parsed;
-use super::block::{Block, BlockCursor};
-use super::entry::RANGE_DELETE;
+use crate::Parsed;
+use crate::block::{Block, BlockCursor};
 use crate::cost;
+use crate::entry::RANGE_DELETE;
 
 /// All keys from `start` up to, and without, `end` have no value from `sequence` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +130,8 @@ impl RangeDeletes {
     }
 
     /// Those that concern keys from `from` on, below `to`.
-    pub(crate) fn overlapping(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> &[RangeDelete] {
+    #[must_use]
+    pub fn overlapping(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> &[RangeDelete] {
         let is_before = |from: &[u8]| self.0.partition_point(|delete| *delete.end <= *from);
         let rest = &self.0[from.map_or(0, is_before)..];
         let is_within = |to: &[u8]| rest.partition_point(|delete| *delete.start < *to);
@@ -138,7 +139,8 @@ impl RangeDeletes {
     }
 
     /// Those parts that lie between two keys.
-    pub(crate) fn cut(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
+    #[must_use]
+    pub fn cut(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
         let cut = |delete: &RangeDelete| {
             cost::step();
             let start = from.map_or(&*delete.start, |from| from.max(&delete.start));
@@ -149,7 +151,7 @@ impl RangeDeletes {
     }
 
     /// Keeps those for which `keep` says so.
-    pub(crate) fn retain(&mut self, keep: impl FnMut(&RangeDelete) -> bool) {
+    pub fn retain(&mut self, keep: impl FnMut(&RangeDelete) -> bool) {
         self.0.retain(keep);
     }
 }

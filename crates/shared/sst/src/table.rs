@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use halite_cache::{BlockCache, Place};
 use halite_codec::{Plain, Seed, TRAILER, unseal, unseal_copy};
 use halite_disk::{Disk, File};
 
-use super::block::{Block, BlockCursor};
-use super::cache::BlockCache;
-use super::entry::{Found, order};
-use super::filter::{Filter, hash_key};
-use super::footer::{FOOTER, Footer};
-use super::index::{Handle, Partition};
-use super::properties::{Properties, Roots};
-use super::range_deletes::RangeDeletes;
-use super::read_ahead::{ReadAhead, Step};
-use super::table_cursor::{Reads, TableCursor};
-use super::{Error, Parsed, Result};
+use crate::block::{Block, BlockCursor};
+use crate::entry::{Found, order};
+use crate::filter::{Filter, hash_key};
+use crate::footer::{FOOTER, Footer};
+use crate::index::{Handle, Partition};
+use crate::properties::{Properties, Roots};
+use crate::range_deletes::RangeDeletes;
+use crate::read_ahead::{ReadAhead, Step};
+use crate::table_cursor::{Reads, TableCursor};
+use crate::{Error, Parsed, Result};
 
 /// Which table it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,17 @@ pub struct TableId {
     pub store_id: u128,
     /// The table's number, which no other table of the store has, ever.
     pub number: u64,
+}
+
+impl TableId {
+    /// Which table a file says that it is, by its footer alone.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Format`], or what the disk says.
+    pub fn of_file(file: &File, name: &str) -> Result<Self> {
+        let Footer { store_id, number, .. } = read_footer(file, name)?;
+        Ok(Self { store_id, number })
+    }
 }
 
 /// An open table. Cloning makes another handle.
@@ -125,8 +136,11 @@ impl Table {
         self.get_hashed(key, hash_key(key), at)
     }
 
-    /// [`Table::get`] of a key whose hash is known.
-    pub(crate) fn get_hashed(&self, key: &[u8], key_hash: u64, at: u64) -> Result<Option<Found>> {
+    /// [`Table::get`] of a key whose hash is known ([`hash_key`]), for callers that ask several tables.
+    ///
+    /// # Errors
+    /// As [`Table::get`].
+    pub fn get_hashed(&self, key: &[u8], key_hash: u64, at: u64) -> Result<Option<Found>> {
         let inner = &*self.0;
         let mut cursor = BlockCursor::new(inner.root.clone());
         cursor.seek(key, at).map_err(|why| self.damaged("root", why))?;
@@ -184,7 +198,7 @@ impl Table {
         read: impl FnOnce() -> Result<Plain>,
     ) -> Result<Plain> {
         let Inner { cache, number, .. } = &*self.0;
-        cache.get(*number, handle.offset, read)
+        cache.get(Place { file: *number, offset: handle.offset }, read)
     }
 
     /// The filter of a partition, if it has one.
@@ -305,7 +319,7 @@ impl Walk<'_> {
 }
 
 /// Reads the footer of a file.
-pub(crate) fn read_footer(file: &File, name: &str) -> Result<Footer> {
+fn read_footer(file: &File, name: &str) -> Result<Footer> {
     let mut footer = [0; FOOTER];
     let at = file.len().checked_sub(FOOTER as u64);
     let at = at.ok_or_else(|| Error::damaged(name, "footer", "the file is too short for one"))?;

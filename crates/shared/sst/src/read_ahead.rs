@@ -6,9 +6,9 @@
 
 use halite_codec::{Plain, TRAILER};
 
-use super::Result;
-use super::index::Handle;
-use super::table::Table;
+use crate::Result;
+use crate::index::Handle;
+use crate::table::Table;
 
 /// The place of a block that is to be read: where it was sought, or next to the one before.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@
 
 use halite_codec::{Reader, Seed, check_behind, put_behind};
 
-use super::index::Handle;
-use super::{Error, Result};
+use crate::index::Handle;
+use crate::{Error, Result};
 
 pub(crate) const FOOTER: usize = 56;
 

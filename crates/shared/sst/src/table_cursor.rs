@@ -1,11 +1,11 @@
 //! Walks through the entries of a table, both ways.
 
-use super::block::{Block, BlockCursor};
-use super::entry::{Entry, Value};
-use super::index::{Handle, Partition};
-use super::read_ahead::{ReadAhead, Step};
-use super::table::Table;
-use super::{Parsed, Result};
+use crate::block::{Block, BlockCursor};
+use crate::entry::{Entry, Value};
+use crate::index::{Handle, Partition};
+use crate::read_ahead::{ReadAhead, Step};
+use crate::table::Table;
+use crate::{Parsed, Result};
 
 /// How a cursor reads blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl TableCursor {
     /// Goes to the first entry.
     ///
     /// # Errors
-    /// [`super::Error::Damaged`], or an error of the disk: it is then at no entry. So for the other moves.
+    /// [`crate::Error::Damaged`], or an error of the disk: it is then at no entry. So for the other moves.
     pub fn first(&mut self) -> Result<()> {
         self.move_root(BlockCursor::first)?;
         self.enter_partition()?;
@@ -220,7 +220,7 @@ impl TableCursor {
     }
 
     /// Leaves the entry, for the reason `why`.
-    fn stop(&mut self, what: &str, why: &str) -> super::Error {
+    fn stop(&mut self, what: &str, why: &str) -> crate::Error {
         self.data.leave();
         self.table.damaged(what, why)
     }

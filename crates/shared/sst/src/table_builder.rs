@@ -4,16 +4,16 @@ use halite_codec::{BlockCompressor, Compression, Seed, TRAILER, seal};
 use halite_disk::Writer;
 use halite_sim::planted;
 
-use super::block_builder::BlockBuilder;
-use super::entry::{DELETE, Entry, PUT_FILE, RANGE_DELETE, SEQUENCE_MAX, order};
-use super::error::{Error, Result};
-use super::filter::{Filter, hash_key};
-use super::footer::Footer;
-use super::index::{Handle, IndexBuilder, Partition, separator};
-use super::properties::{Properties, Roots, Span};
-use super::range_deletes::RangeDelete;
-use super::table::TableId;
-use super::value_ref::ValueRef;
+use crate::block_builder::BlockBuilder;
+use crate::entry::{DELETE, Entry, PUT_FILE, RANGE_DELETE, SEQUENCE_MAX, order};
+use crate::error::{Error, Result};
+use crate::filter::{Filter, hash_key};
+use crate::footer::Footer;
+use crate::index::{Handle, IndexBuilder, Partition, separator};
+use crate::properties::{Properties, Roots, Span};
+use crate::range_deletes::RangeDelete;
+use crate::table::TableId;
+use crate::value_ref::ValueRef;
 
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]

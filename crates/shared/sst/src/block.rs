@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use halite_codec::{Plain, Reader};
 
-use super::Parsed;
-use super::entry::{Entry, Value, order, unpack};
+use crate::Parsed;
+use crate::entry::{Entry, Value, order, unpack};
 
 /// Bytes of a restart's offset, and of their count.
 const RESTART: usize = 4;
@@ -314,9 +314,9 @@ impl BlockCursor {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::block_builder::BlockBuilder;
-    use super::super::entry::PUT;
     use super::*;
+    use crate::block_builder::BlockBuilder;
+    use crate::entry::PUT;
 
     fn entries() -> impl Strategy<Value = Vec<(Vec<u8>, u64, Vec<u8>)>> {
         let key = prop::collection::vec(0_u8..4, 0..12);

@@ -3,10 +3,10 @@
 //! ```text
 //!  0  number   u64   of the file
 //!  8  len      u64   of the value, in bytes
-//! 16  check    u64   of the checks of all of the value's chunks (`value_file`)
+//! 16  check    u64   of the checks of all of the value's chunks
 //! ```
 
-use super::Parsed;
+use crate::Parsed;
 
 /// The place of a large value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,14 @@ pub struct ValueRef {
 
 impl ValueRef {
     /// Bytes of a reference.
-    pub(crate) const LEN: usize = 24;
+    pub const LEN: usize = 24;
 
     /// No store comes near to so many files, nor to so long a value.
     const MAX: u64 = u64::MAX / 4;
 
-    pub(crate) fn bytes(&self) -> [u8; Self::LEN] {
+    /// Its stored form.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&self.number.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.len.to_le_bytes());
@@ -34,7 +36,11 @@ impl ValueRef {
         bytes
     }
 
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Parsed<Self> {
+    /// The reference that is stored in these bytes.
+    ///
+    /// # Errors
+    /// The reason why they are none.
+    pub fn of_bytes(bytes: &[u8]) -> Parsed<Self> {
         let bytes: &[u8; Self::LEN] =
             bytes.try_into().map_err(|_| "a reference to a value has another length")?;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));

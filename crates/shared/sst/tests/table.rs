@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use halite_cache::BlockCache;
 use halite_codec::Compression;
 use halite_disk::Disk;
-use halite_lsm::sst::{
-    BlockCache, DELETE, Entry, Error, PUT, RangeDelete, RangeDeletes, Reads, Result, Table,
-    TableBuilder, TableCursor, TableId, TableOptions,
+use halite_sst::{
+    DELETE, Entry, Error, PUT, RangeDelete, RangeDeletes, Reads, Result, Table, TableBuilder,
+    TableCursor, TableId, TableOptions,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
