@@ -13,10 +13,11 @@ use halite_contract::{
 use halite_index::KWayMerge;
 use halite_sim::locks::RwLock;
 use halite_sst::ValueRef;
+use halite_wal::Wal;
 
 use crate::discard;
 use crate::encoded::Encoded;
-use crate::failure::from_levels;
+use crate::failure::{from_levels, from_log};
 use crate::large_values::Large;
 use crate::layout::{self, COMMIT_ID};
 use crate::long_scan::LongScan;
@@ -33,7 +34,6 @@ use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::store::Store;
 use crate::verify::verify;
-use crate::wal::Wal;
 
 /// Descriptors of the pool.
 const POOL_DESCRIPTORS: u64 = 1;
@@ -368,7 +368,7 @@ impl Drop for Lsm {
             let closed = self.store.levels.close().map_err(from_levels);
             let noted = closed.and_then(|()| match &self.store.wal {
                 Some(wal) => {
-                    wal.give_back().map_err(from_levels)?;
+                    wal.give_back().map_err(from_log)?;
                     layout::note_log_end(home, wal.end())
                 }
                 None => Ok(()),

@@ -63,6 +63,47 @@ pub(crate) fn from_cache(error: halite_cache::Error) -> Error {
     }
 }
 
+/// An error of the log as one of the levels, in whose folder it lies.
+pub(crate) fn of_log(error: halite_wal::Error) -> levels::Error {
+    use halite_wal::Error as Log;
+    match error {
+        Log::Damaged { file, what, why } => levels::Error::Damaged { file, what, why },
+        Log::Missing { file } => levels::Error::Missing { file },
+        Log::NoFile(error) | Log::Disk(error) => levels::Error::Disk(error),
+        other => levels::Error::Stopped { why: other.to_string() },
+    }
+}
+
+/// An error of the log, as the engine reports it.
+pub(crate) fn from_log(error: halite_wal::Error) -> Error {
+    use halite_disk::Error::{Failed, NoSpace, PowerCut};
+    match error {
+        halite_wal::Error::NoFile(reason) => match &*reason {
+            NoSpace { .. } => Error::LogFull { reason },
+            Failed { .. } | PowerCut { .. } => Error::Disk(reason),
+            // A file that could not be made is not there.
+            _ => Error::LogFile { reason },
+        },
+        error => from_levels(of_log(error)),
+    }
+}
+
+/// Why the log was not replayed to its end, as the engine reports it.
+pub(crate) fn from_replay(stopped: halite_wal::Stopped<Error>) -> Error {
+    match stopped {
+        halite_wal::Stopped::Log(error) => from_log(error),
+        halite_wal::Stopped::Replay(error) => error,
+    }
+}
+
+/// The error of a log that cannot grow.
+pub(crate) fn no_room(error: halite_disk::Error) -> Error {
+    match error {
+        error @ halite_disk::Error::NoSpace { .. } => Error::LogFull { reason: Arc::new(error) },
+        error => from_levels(error.into()),
+    }
+}
+
 /// A file of the levels, as seen from the pool's folder.
 pub(crate) fn in_folder(file: &str) -> String {
     format!("{}/{file}", crate::Lsm::LEVELS)

@@ -13,9 +13,10 @@ use halite_contract::{Error, KeyRange, Op, Result};
 use halite_disk::Disk;
 use halite_index::Direction;
 use halite_sst::ValueRef;
+use halite_wal::{Found, Logged};
 
 use crate::address::Address;
-use crate::failure::from_levels;
+use crate::failure::{from_levels, from_replay};
 use crate::fragment;
 use crate::layer::Layer;
 use crate::layout;
@@ -26,7 +27,7 @@ use crate::scan::bounds;
 use crate::store::Store;
 use crate::values::Written;
 use crate::version::file_of;
-use crate::wal::{Found, Logged};
+use crate::wal;
 
 /// The large values of a batch, by the places of their operations.
 #[derive(Default)]
@@ -180,10 +181,12 @@ impl Store {
         flushed: &[u64],
     ) -> Result<()> {
         let mut shown = Shown::default();
-        Found::read(disk, store_id, layout::known_of_log(&self.home), |batch| {
+        let (identity, known) = (wal::of_store(store_id), layout::known_of_log(&self.home));
+        Found::read(disk, identity, known, |batch| {
             shown.pass(batch, flushed, |value| self.levels.pass_number(value.number));
             Ok(())
-        })?;
+        })
+        .map_err(from_replay)?;
         for (tree, keys) in shown.0 {
             for (key, value) in keys {
                 self.levels.values().add_of_memory(&value, tree, &key);
@@ -201,7 +204,7 @@ impl Shown {
     /// Goes on behind a batch of the log.
     fn pass(&mut self, batch: &Logged<'_>, flushed: &[u64], mut note: impl FnMut(&ValueRef)) {
         let last = batch.sequence + u64::from(batch.records) - 1;
-        for (tree, records) in batch.fragments() {
+        for (tree, records) in wal::fragments(batch) {
             if flushed.get(tree).is_none_or(|flushed| last <= *flushed) {
                 continue;
             }

@@ -16,13 +16,14 @@ use halite_disk::Disk;
 use halite_pmem::{Domain, Pool, PoolOptions, Words};
 use halite_sim::locks::Mutex;
 use halite_sst::{SEQUENCE_MAX, TableOptions, ValueRef};
+use halite_wal::{Found, Logged, Wal};
 
 use crate::Lsm;
 use crate::address::ZONES_MAX;
 use crate::batching::Batching;
 use crate::crowd::Crowd;
 use crate::encoded::Encoded;
-use crate::failure::{from_cache, from_levels, in_folder};
+use crate::failure::{from_cache, from_levels, from_log, from_replay, in_folder};
 use crate::fragment;
 use crate::global_index::GlobalIndex;
 use crate::layout::{self, COMMIT_ID, Layout, flushed_word};
@@ -42,7 +43,7 @@ use crate::snapshots::Snapshots;
 use crate::store::Store;
 use crate::tree::{Tree, View};
 use crate::unsynced::Unsynced;
-use crate::wal::{Found, Logged, Wal};
+use crate::wal;
 use crate::zones::{Identity, OBJECT_LEN, Zones, slot_of, write_object};
 
 /// The tree that the store's own object names.
@@ -354,7 +355,8 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
     }
     // Batches that were taken once are taken again.
     let mut encoded = Encoded::removal();
-    let found = Found::read(disk, store_id, layout::known_of_log(&store.home), |batch| {
+    let (identity, known) = (wal::of_store(store_id), layout::known_of_log(&store.home));
+    let found = Found::read(disk, identity, known, |batch| {
         encoded.clear();
         last = last.max(batch.sequence + u64::from(batch.records) - 1);
         decode(batch, &mut encoded, &flushed)?;
@@ -364,12 +366,13 @@ fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u64> {
         replayed += u64::from(batch.records);
         store.next_sequence.store(batch.sequence, Ordering::Relaxed);
         store.commit(&mut encoded, Durability::Deferred, None).map(drop)
-    })?;
-    if found.next > 0 && found.next <= last {
+    })
+    .map_err(from_replay)?;
+    if found.next() > 0 && found.next() <= last {
         // A repair cut the log, and the levels have records from behind the cut, of one tree or of all.
         layout::raise(&store.home, layout::LOG_RESUMED, last + 1)?;
     }
-    let wal = Wal::open(disk, store_id, found).map_err(from_levels)?;
+    let wal = Wal::open(disk, identity, found).map_err(from_log)?;
     store.next_sequence.store(last + 1, Ordering::Relaxed);
     store.visible.store(last, Ordering::Release);
     store.is_replaying.store(false, Ordering::Relaxed);
@@ -389,7 +392,7 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
     };
     // The pieces of a tree's next value; those of several trees may alternate.
     let mut values = vec![Vec::new(); flushed.len()];
-    for (tree, records) in batch.fragments() {
+    for (tree, records) in wal::fragments(batch) {
         let Some(&flushed) = flushed.get(tree) else {
             return Err(damaged("it is of a tree that there is not"));
         };

@@ -8,6 +8,7 @@ use halite_contract::{Health, Recovery, Result};
 use halite_pmem::{Pool, Words};
 use halite_sim::locks::Mutex;
 use halite_sim::planted;
+use halite_wal::Wal;
 
 use crate::batching::Batching;
 use crate::crowd::Crowd;
@@ -23,7 +24,6 @@ use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::tree::Tree;
 use crate::unsynced::{Entry, Unsynced};
-use crate::wal::Wal;
 use crate::zones::{Identity, Zones};
 
 /// An open store.
