@@ -60,7 +60,8 @@ impl Found {
     ///
     /// # Errors
     /// The error of `replay`; [`Error::Damaged`] of a file that could have none behind it; an error of the disk. A log
-    /// that is damaged or lacks a file is found all the same, up to there: it does not open ([`Wal::open`](crate::Wal::open)).
+    /// that is damaged or lacks a file is found all the same, up to there: it does not open
+    /// ([`Wal::open`](crate::Wal::open)).
     pub fn read<E>(
         disk: &Disk,
         identity: Identity,

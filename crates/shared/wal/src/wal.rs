@@ -121,7 +121,8 @@ impl Wal {
         end > self.pending.lock().reserved
     }
 
-    /// Bytes that are set aside for bookkeeping and removals, so that these do not fail on a full disk, where the disk has them.
+    /// Bytes that are set aside for bookkeeping and removals, where the disk has them, so that these do not fail on a
+    /// full disk.
     #[must_use]
     pub fn spare(&self) -> u64 {
         self.spare

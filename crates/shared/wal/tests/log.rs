@@ -58,7 +58,9 @@ fn content(disk: &Disk, name: &str) -> Vec<u8> {
     bytes
 }
 
+/// Puts a file in place of the one of that name.
 fn put(disk: &Disk, name: &str, bytes: &[u8]) {
+    disk.remove(name).unwrap();
     let mut writer = disk.create(name).unwrap();
     writer.write(bytes).unwrap();
     writer.sync().unwrap();
