@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn parts_have_the_checksum_of_the_whole_and_no_seed_that_of_unseeded_bytes() {
-        let bytes: Vec<u8> = (0..3000_u32).map(|n| (n * n >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..3000_u32).map(|n| ((n * n) >> 3) as u8).collect();
         for len in (0..300).chain([1023, 1024, 1025, 3000]) {
             let (bytes, seed) = (&bytes[..len], Seed::new(len as u64 * 7));
             assert_eq!(Seed::NONE.checksum(bytes), xxh3_64(bytes));
