@@ -5,8 +5,10 @@
 use std::sync::{Arc, OnceLock};
 
 use halite_disk::Disk;
-use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions, SortedRun, Source, repair};
-use halite_lsm::sst::{Entry, PUT, RangeDelete, Result, SEQUENCE_MAX, Span};
+use halite_lsm::levels::{
+    Change, Direction, Levels, LevelsOptions, Result, SortedRun, Source, repair,
+};
+use halite_sst::{Entry, PUT, RangeDelete, SEQUENCE_MAX, Span};
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -98,7 +100,7 @@ fn files() -> &'static [(String, Vec<u8>)] {
     })
 }
 
-/// A frame with right checksums, as `frames.rs` has them, at an offset of a manifest.
+/// A frame with right checksums, as `halite-codec`'s `frame.rs` has them, at an offset of a manifest.
 fn frame(payload: &[u8], number: u64, offset: u64) -> Vec<u8> {
     let id = [&STORE.to_le_bytes()[..], &number.to_le_bytes()].concat();
     let seed = xxh3_64(&id) ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);

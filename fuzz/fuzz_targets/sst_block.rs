@@ -2,7 +2,7 @@
 //! entries has just these. Any bytes are a filter, or refused.
 #![no_main]
 
-use halite_lsm::sst::{Block, BlockBuilder, BlockCursor, Entry, Filter};
+use halite_sst::{Block, BlockBuilder, BlockCursor, Entry, Filter};
 use libfuzzer_sys::fuzz_target;
 
 type Input = (bool, Vec<u8>, Vec<(Vec<u8>, u64, u8, Vec<u8>)>, u8);

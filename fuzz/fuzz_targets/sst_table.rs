@@ -6,10 +6,12 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use halite_cache::BlockCache;
+use halite_codec::Compression;
 use halite_disk::Disk;
-use halite_lsm::sst::{
-    BlockCache, Compression, Entry, PUT, RangeDelete, Reads, Result, SEQUENCE_MAX, Table,
-    TableBuilder, TableId, TableOptions,
+use halite_sst::{
+    Entry, PUT, RangeDelete, Reads, Result, SEQUENCE_MAX, Table, TableBuilder, TableId,
+    TableOptions,
 };
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -28,7 +30,7 @@ struct Sample {
     blocks: Vec<Range<usize>>,
 }
 
-/// The checksum of a block, as `sealed.rs` has it.
+/// The checksum of a block, as `halite-codec`'s `sealed.rs` has it.
 fn checksum(bytes: &[u8], block: &Range<usize>) -> u64 {
     let id = [&ID.store_id.to_le_bytes()[..], &ID.number.to_le_bytes()].concat();
     let head = u64::from_le_bytes(bytes[block.end..block.end + 8].try_into().unwrap());

@@ -7,11 +7,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use halite_cache::BlockCache;
+use halite_codec::Compression;
 use halite_disk::Disk;
-use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions, SortedRun, Source};
-use halite_lsm::sst::{
-    BlockCache, Compression, Entry, Filter, PUT, RangeDelete, Reads, Result, SEQUENCE_MAX, Span,
-    Table, TableBuilder, TableId, TableOptions, hash_key,
+use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions, Result, SortedRun, Source};
+use halite_sst::{
+    Entry, Filter, PUT, RangeDelete, Reads, SEQUENCE_MAX, Span, Table, TableBuilder, TableId,
+    TableOptions, hash_key,
 };
 
 const ENTRIES: u64 = 500_000;

@@ -20,11 +20,12 @@ use halite_contract::{Durability, Error, Result};
 use halite_index::RadixTree;
 use halite_pmem::{Flushed, Grant, LINE};
 use halite_sim::planted;
+use halite_wal::Wal;
 
 use crate::concurrency_restriction::ConcurrencyRestriction;
 use crate::encoded::Encoded;
 use crate::error::Error as LsmError;
-use crate::failure::{from_levels, is_full, is_log_full, lacks_room};
+use crate::failure::{from_log, is_full, is_log_full, lacks_room};
 use crate::fragment::{HEADER, Header};
 use crate::group_commit::begins_zone;
 use crate::limits::BATCH_BYTES_MAX;
@@ -34,7 +35,7 @@ use crate::range_deletes::DELETES_MAX;
 use crate::refusals::{Entrance, Purpose};
 use crate::store::Store;
 use crate::unsynced::{End, Entry, Few};
-use crate::wal::Wal;
+use crate::wal;
 use crate::zones::Granted;
 
 /// Fills a batch in its turn, or refuses.
@@ -176,7 +177,7 @@ impl Store {
         for memtable in &memtables {
             memtable.last.store(last, Ordering::Release);
         }
-        let logged = self.wal.as_ref().map(|wal| (wal, wal.append(base, encoded)));
+        let logged = self.wal.as_ref().map(|wal| (wal, wal::append(wal, base, encoded)));
         let durable = durability == Durability::Immediate;
         let user_bytes = encoded.user_bytes();
         let granted = turn.grant(Entry { ends: ends.collect(), last, user_bytes, durable });
@@ -200,7 +201,7 @@ impl Store {
         self.put(encoded, grants, &memtables, durable)?;
         if let Some((wal, end)) = logged.filter(|_| durable) {
             wal.sync_to(end)
-                .map_err(from_levels)
+                .map_err(from_log)
                 .inspect_err(|error| self.poison(&error.to_string()))?;
         }
         for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places)
@@ -345,7 +346,7 @@ impl Store {
     /// Makes everything durable that was appended to the log.
     pub(crate) fn sync_log(&self, wal: &Wal) -> Result<()> {
         let visible = self.visible();
-        wal.sync().map_err(from_levels).inspect_err(|error| self.poison(&error.to_string()))?;
+        wal.sync().map_err(from_log).inspect_err(|error| self.poison(&error.to_string()))?;
         self.levels.values().note_durable(visible);
         Ok(())
     }

@@ -1,35 +1,10 @@
 //! The cost of operations, counted in steps along lists and trees whose length grows with a store's history: removals
 //! of ranges, snapshots, scans, key spaces. Tests compare the count after few of them with that after many.
 
-#[cfg(test)]
-use std::cell::Cell;
+pub(crate) use halite_sst::cost::{counted, step};
 
 #[cfg(test)]
-thread_local! {
-    static STEPS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Counts one more element that was looked at. Nothing outside of tests.
-#[inline(always)]
-pub(crate) fn step() {
-    #[cfg(test)]
-    STEPS.set(STEPS.get() + 1);
-}
-
-/// [`step`], returning `found`.
-#[inline(always)]
-pub(crate) fn counted<T>(found: T) -> T {
-    step();
-    found
-}
-
-/// The steps that `run` takes on this thread.
-#[cfg(test)]
-pub(crate) fn of(run: impl FnOnce()) -> u64 {
-    let before = STEPS.get();
-    run();
-    STEPS.get() - before
-}
+pub(crate) use halite_sst::cost::of;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,6 @@ use crate::failure::from_levels;
 use crate::layout;
 use crate::levels;
 use crate::open::disk;
-use crate::wal;
 
 /// Removes the levels and the log of the store in the pool that `options` name.
 pub(crate) fn discard_levels(options: &EngineOptions) -> Result<()> {
@@ -16,5 +15,5 @@ pub(crate) fn discard_levels(options: &EngineOptions) -> Result<()> {
     let home = Segments::open(&options.pool, &options.pool_options)?;
     layout::check(&home, options)?;
     let (disk, store_id) = (disk(options)?, u128::from_le_bytes(home.uuid()));
-    levels::discard(&disk, store_id, || Ok(wal::remove(&disk)?)).map_err(from_levels)
+    levels::discard(&disk, store_id, || Ok(halite_wal::remove(&disk)?)).map_err(from_levels)
 }

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 
 use halite_contract::Result;
+use halite_sst::RangeDelete;
 
 use crate::failure::{from_levels, lacks_space};
 use crate::levels::Hidden;
 use crate::read::At;
-use crate::sst::RangeDelete;
 use crate::store::Store;
 
 impl Store {

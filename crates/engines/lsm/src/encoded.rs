@@ -1,9 +1,10 @@
 //! A batch on its way to the memtables: its records, cut into fragments, complete but for sequences and addresses.
 
+use halite_sst::ValueRef;
+
 use crate::fragment::{HEADER, Header, PAYLOAD_MAX, check_of_keys, padded};
 use crate::record::{self, HEAD, Kind, Lens, PIECE, Record, Seed};
 use crate::refusals::Purpose;
-use crate::sst::ValueRef;
 
 /// A batch, encoded. Its memory is used again ([`Encoded::clear`]).
 #[derive(Default)]

@@ -13,11 +13,12 @@ use halite_contract::{
 };
 use halite_index::KWayMerge;
 use halite_sim::locks::RwLock;
+use halite_sst::ValueRef;
 
 use crate::discard;
 use crate::encoded::Encoded;
 use crate::error::Error as LsmError;
-use crate::failure::from_levels;
+use crate::failure::{from_levels, from_log};
 use crate::large_values::Large;
 use crate::layout;
 use crate::long_scan::LongScan;
@@ -32,7 +33,6 @@ use crate::sample::sample;
 use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
 use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
-use crate::sst::{self, ValueRef};
 use crate::store::Store;
 use crate::verify::verify;
 
@@ -78,7 +78,7 @@ impl Lsm {
     /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
     /// [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
-        if !sst::is_built_in(LsmOptions::of(options).compression) {
+        if !LsmOptions::of(options).compression.is_built_in() {
             let what = "compression with Zstandard".to_owned();
             return Err(LsmError::NotBuiltIn { what, feature: "zstd" }.into());
         }
@@ -369,7 +369,7 @@ impl Drop for Lsm {
             let closed = self.store.levels.close().map_err(from_levels);
             let noted = closed.and_then(|()| match &self.store.wal {
                 Some(wal) => {
-                    wal.give_back().map_err(from_levels)?;
+                    wal.give_back().map_err(from_log)?;
                     layout::note_log_end(home, wal.end())
                 }
                 None => Ok(()),

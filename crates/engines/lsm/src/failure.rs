@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use halite_contract::Error;
+use halite_sst::ValueRef;
 
 use crate::address::Address;
 use crate::error::Error as LsmError;
-use crate::levels::{CURRENT, value_name};
-use crate::sst::{self, ValueRef};
+use crate::levels::{self, CURRENT, value_name};
 
 /// The name of the pool, where an error of the levels names a file: their entries come from there.
 pub(crate) const POOL: &str = "the pool";
 
 /// An error of the levels, as the engine reports it.
-pub(crate) fn from_levels(error: sst::Error) -> Error {
-    use sst::Error as Levels;
+pub(crate) fn from_levels(error: levels::Error) -> Error {
+    use levels::Error as Levels;
     let error = match error {
         Levels::Damaged { file, what, why } if file == POOL => return Error::Damaged { what, why },
         error => error,
@@ -52,6 +52,61 @@ pub(crate) fn from_levels(error: sst::Error) -> Error {
     Error::DamagedFile { file: in_folder(file), why }
 }
 
+/// An error of making a cache, as the engine reports it.
+pub(crate) fn from_cache(error: halite_cache::Error) -> Error {
+    match error {
+        halite_cache::Error::Alloc(error) => error.into(),
+        // Without memory for its table, the pool is as good as full.
+        halite_cache::Error::NoMemory { pool_bytes: limit } => {
+            Error::Full { used: 0, limit, held: 0, holder: None }
+        }
+        other => Error::Damaged { what: "the cache".into(), why: other.to_string() },
+    }
+}
+
+/// An error of the log as one of the levels, in whose folder it lies.
+pub(crate) fn of_log(error: halite_wal::Error) -> levels::Error {
+    use halite_wal::Error as Log;
+    match error {
+        Log::Damaged { file, what, why } => levels::Error::Damaged { file, what, why },
+        Log::Missing { file } => levels::Error::Missing { file },
+        Log::NoFile(error) | Log::Disk(error) => levels::Error::Disk(error),
+        other => levels::Error::Stopped { why: other.to_string() },
+    }
+}
+
+/// An error of the log, as the engine reports it.
+pub(crate) fn from_log(error: halite_wal::Error) -> Error {
+    use halite_disk::Error::{Failed, NoSpace, PowerCut};
+    match error {
+        halite_wal::Error::NoFile(reason) => match &*reason {
+            NoSpace { .. } => LsmError::LogFull { reason }.into(),
+            Failed { .. } | PowerCut { .. } => Error::Disk(reason),
+            // A file that could not be made is not there.
+            _ => LsmError::LogFile { reason }.into(),
+        },
+        error => from_levels(of_log(error)),
+    }
+}
+
+/// Why the log was not replayed to its end, as the engine reports it.
+pub(crate) fn from_replay(stopped: halite_wal::Stopped<Error>) -> Error {
+    match stopped {
+        halite_wal::Stopped::Log(error) => from_log(error),
+        halite_wal::Stopped::Replay(error) => error,
+    }
+}
+
+/// The error of a log that cannot grow.
+pub(crate) fn no_room(error: halite_disk::Error) -> Error {
+    match error {
+        error @ halite_disk::Error::NoSpace { .. } => {
+            LsmError::LogFull { reason: Arc::new(error) }.into()
+        }
+        error => from_levels(error.into()),
+    }
+}
+
 /// A file of the levels, as seen from the pool's folder.
 pub(crate) fn in_folder(file: &str) -> String {
     format!("{}/{file}", crate::Lsm::LEVELS)
@@ -59,7 +114,7 @@ pub(crate) fn in_folder(file: &str) -> String {
 
 /// The error that a file is gone which a version needs.
 pub(crate) fn gone(value: &ValueRef) -> Error {
-    from_levels(sst::Error::Missing { file: value_name(value.number) })
+    from_levels(levels::Error::Missing { file: value_name(value.number) })
 }
 
 /// The error of an address that points nowhere.

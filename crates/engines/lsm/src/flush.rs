@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 
 use halite_contract::Result;
 use halite_sim::planted;
+use halite_wal::Wal;
 
 use crate::address::SLOTS_MAX;
-use crate::failure::{from_levels, lacks_space};
+use crate::failure::{from_levels, from_log, lacks_space};
 use crate::flushed::Flushed;
 use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
@@ -19,7 +20,6 @@ use crate::rows::Rows;
 use crate::run::Run;
 use crate::store::Store;
 use crate::tree::View;
-use crate::wal::Wal;
 
 impl Store {
     /// Merges all memtables that can be, keeps room free for others, and prepares the next zones. Returns whether
@@ -173,7 +173,7 @@ impl Store {
         &self,
         tree: usize,
         layer: &L,
-        flush: impl FnOnce(&Run<'_, L>) -> crate::sst::Result<()>,
+        flush: impl FnOnce(&Run<'_, L>) -> crate::levels::Result<()>,
     ) -> Result<()> {
         self.pace.begin(layer.index().len());
         self.set_pace();
@@ -203,7 +203,7 @@ impl Store {
         let words = vec![(flushed_word(tree), last), (FLUSHES.to_owned(), flushes)];
         let change = Change { memtables: None, words };
         if let Some(wal) = self.wal.as_ref().filter(|_| planted!(LogRemovedBeforeTable)) {
-            wal.release(u64::MAX).map_err(from_levels)?;
+            wal.release(u64::MAX).map_err(from_log)?;
         }
         self.flush_paced(tree, &*oldest, |run| match durable {
             None => self.levels.add_run(tree as u32, run, &change),
@@ -222,7 +222,7 @@ impl Store {
         if let Some(wal) = &self.wal {
             let first = self.first_log_needed(wal);
             layout::raise(self.memory.home(), layout::LOG_FIRST, first)?;
-            let files = wal.release(first).map_err(from_levels)?;
+            let files = wal.release(first).map_err(from_log)?;
             self.levels.take_ballast();
             self.refill_log();
             if files > LOG_FILES_MAX * self.trees.len() {

@@ -18,10 +18,10 @@
 //! The check of keys lets recovery believe a batch that was durable without reading its values, each of which has a
 //! check of its own in its record.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use halite_codec::{Reader, check_front, put_front};
+use halite_sst::SEQUENCE_MAX;
 
 use crate::record::{Record, Seed};
-use crate::sst::SEQUENCE_MAX;
 
 /// Bytes before the records.
 pub(crate) const HEADER: usize = 32;
@@ -55,32 +55,29 @@ impl Header {
         bytes[24..26].copy_from_slice(&self.fragments.to_le_bytes());
         bytes[26..28].copy_from_slice(&self.number.to_le_bytes());
         bytes[28..].copy_from_slice(&self.keys.to_le_bytes());
-        let check = xxh3_64_with_seed(&bytes[8..], seed.bits());
-        bytes[..8].copy_from_slice(&check.to_le_bytes());
+        put_front(&mut bytes, seed.of_checks());
         bytes
     }
 
     /// The header at the start of `bytes`, if it is one of this memtable.
     pub(crate) fn decode(bytes: &[u8], seed: Seed) -> Option<Self> {
-        let bytes: &[u8; HEADER] = bytes.first_chunk()?;
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-        let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-        let short = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().expect("2 bytes"));
-        if word(0) != xxh3_64_with_seed(&bytes[8..], seed.bits()) {
-            return None;
-        }
-        let header = Self {
-            sequence: word(8),
-            records: half(16),
-            len: half(20),
-            fragments: short(24),
-            number: short(26),
-            keys: half(28),
-        };
+        let fields = check_front(bytes.get(..HEADER)?, seed.of_checks()).ok()?;
+        let header = Self::read(&mut Reader(fields)).expect("a header has all fields");
         let is_sane = header.number < header.fragments
             && header.records > 0
             && header.sequence <= SEQUENCE_MAX - u64::from(header.records);
         (is_sane || header == Self::END).then_some(header)
+    }
+
+    fn read(fields: &mut Reader<'_>) -> halite_codec::Result<Self> {
+        Ok(Self {
+            sequence: fields.u64()?,
+            records: fields.u32()?,
+            len: fields.u32()?,
+            fragments: fields.u16()?,
+            number: fields.u16()?,
+            keys: fields.u32()?,
+        })
     }
 
     /// The sequence of the last record of the whole batch.
@@ -117,7 +114,7 @@ pub(crate) fn records(payload: &[u8]) -> impl Iterator<Item = (usize, Record<'_>
 
 /// The check of the keys of a fragment that has this record behind others whose check is `before`; 0 of none.
 pub(crate) fn check_of_keys(before: u32, record: &Record<'_>) -> u32 {
-    (xxh3_64_with_seed(record.head_and_key(), before.into()) >> 32) as u32
+    (halite_codec::Seed::new(before.into()).checksum(record.head_and_key()) >> 32) as u32
 }
 
 /// Shows each record of a payload, with where it begins there. Returns whether their heads and keys are as they

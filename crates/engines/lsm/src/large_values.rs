@@ -12,21 +12,23 @@ use std::sync::Arc;
 use halite_contract::{Error, KeyRange, Op, Result};
 use halite_disk::Disk;
 use halite_index::Direction;
+use halite_sst::ValueRef;
+use halite_wal::{Found, Logged};
 
 use crate::address::Address;
 use crate::error::Error as LsmError;
-use crate::failure::from_levels;
+use crate::failure::{from_levels, from_replay};
 use crate::fragment;
 use crate::layer::Layer;
 use crate::layout;
+use crate::levels;
 use crate::read::At;
 use crate::record::Kind;
 use crate::scan::bounds;
-use crate::sst::{self, ValueRef};
 use crate::store::Store;
 use crate::values::Written;
 use crate::version::file_of;
-use crate::wal::{Found, Logged};
+use crate::wal;
 
 /// The large values of a batch, by the places of their operations.
 #[derive(Default)]
@@ -181,10 +183,12 @@ impl Store {
         flushed: &[u64],
     ) -> Result<()> {
         let mut shown = Shown::default();
-        Found::read(disk, store_id, layout::known_of_log(self.memory.home()), |batch| {
+        let (identity, known) = (wal::of_store(store_id), layout::known_of_log(self.memory.home()));
+        Found::read(disk, identity, known, |batch| {
             shown.pass(batch, flushed, |value| self.levels.pass_number(value.number));
             Ok(())
-        })?;
+        })
+        .map_err(from_replay)?;
         for (tree, keys) in shown.0 {
             for (key, value) in keys {
                 self.levels.values().add_of_memory(&value, tree, &key);
@@ -202,7 +206,7 @@ impl Shown {
     /// Goes on behind a batch of the log.
     fn pass(&mut self, batch: &Logged<'_>, flushed: &[u64], mut note: impl FnMut(&ValueRef)) {
         let last = batch.sequence + u64::from(batch.records) - 1;
-        for (tree, records) in batch.fragments() {
+        for (tree, records) in wal::fragments(batch) {
             if flushed.get(tree).is_none_or(|flushed| last <= *flushed) {
                 continue;
             }
@@ -247,9 +251,9 @@ fn collect(layer: &impl Layer, found: &mut Vec<(Box<[u8]>, ValueRef)>) -> Result
 }
 
 /// The error of a large value that could not be written.
-fn no_room(error: sst::Error) -> Error {
+fn no_room(error: levels::Error) -> Error {
     match error {
-        sst::Error::Disk(reason) if matches!(*reason, halite_disk::Error::NoSpace { .. }) => {
+        levels::Error::Disk(reason) if matches!(*reason, halite_disk::Error::NoSpace { .. }) => {
             LsmError::ValuesFull { reason: Arc::clone(&reason) }.into()
         }
         error => from_levels(error),

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
 use halite_contract::{EngineOptions, Error, Result, other_engine};
+use halite_wal::Known;
 
 /// The root that says which engine a pool belongs to; its value is the version of the formats.
 pub(crate) const ROOT: &str = "engine:lsm";
@@ -191,18 +192,7 @@ pub(crate) fn note_log_end(segments: &Segments, (number, len): (u64, u64)) -> Re
     raise(segments, LOG_END, number << LEN_BITS | len)
 }
 
-/// The knowledge that a store has of its log, at the least.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Known {
-    /// The first file that is needed; 0: nothing is known.
-    pub(crate) first: u64,
-    /// The sequence up to which batches may be missing, as a repair left a hole before it.
-    pub(crate) resumed: u64,
-    /// The file, and how long it was, when the store was closed.
-    pub(crate) end: (u64, u64),
-}
-
-/// Reads the pool's record of the log: its files, and its end if the store was closed.
+/// What the pool knows of the log.
 pub(crate) fn known_of_log(segments: &Segments) -> Known {
     let end = noted(segments, LOG_END);
     let end = (end >> LEN_BITS, end & ((1 << LEN_BITS) - 1));

@@ -6,7 +6,7 @@
 //! (`memtable`, `record`), and `group_commit` makes it visible, in order. Full memtables are merged into the global index (`global_index`), and that into the levels
 //! on the SSD (`flush`, by the threads of `maintenance`), so that writers have `room`. A read asks them in that
 //! order, the newest first (`read`, `scan`); records that it finds in the levels are cached in free zones (`rows`,
-//! `zone_cache`). Opening is `recovery`.
+//! `halite_cache`). Opening is `recovery`.
 //! docs/LSM.md has the whole design.
 #![forbid(unsafe_code)]
 
@@ -62,7 +62,6 @@ mod signals;
 mod snapshot;
 mod snapshots;
 mod spaces;
-pub mod sst;
 mod store;
 mod sync;
 mod tree;
@@ -76,12 +75,12 @@ mod wait;
 mod wal;
 #[cfg(all(test, loom))]
 mod weakness;
-mod zone_cache;
 mod zones;
 
 pub use engine::Lsm;
 pub use error::Error;
-pub use options::{Compression, Durable, LsmOptions};
+pub use halite_codec::Compression;
+pub use options::{Durable, LsmOptions};
 pub use registration::REGISTRATION;
 
 /// Trees, which are partitions, that a store may have.

@@ -9,12 +9,13 @@
 use std::time::Duration;
 
 use halite_contract::{Error, Result};
+use halite_wal::Wal;
 
 use crate::encoded::Encoded;
-use crate::failure::{is_full, is_log_full, lacks_space};
+use crate::failure::{from_log, is_full, is_log_full, lacks_space, no_room};
 use crate::refusals::Purpose;
 use crate::store::Store;
-use crate::wal::{Wal, no_room};
+use crate::wal;
 
 /// Space for a file is set aside in steps of so many bytes, the first of these for which there is room: to find that
 /// there is none may cost a file system as much as to give all that it has.
@@ -45,7 +46,7 @@ impl Store {
     /// [`crate::Error::LogFull`]: nothing is changed.
     pub(crate) fn reserve_log(&self, encoded: &Encoded) -> Result<()> {
         let Some(wal) = &self.wal else { return Ok(()) };
-        let end = wal.end_with(encoded);
+        let end = wal::end_with(wal, encoded);
         let reserved = if wal.lacks(end) { self.extend_log(wal, end) } else { Ok(()) };
         if encoded.purpose != Purpose::Put && wal.is_spare_low() && !self.refill_log() {
             wal.set_to_be_shorter(true);
@@ -84,11 +85,13 @@ impl Store {
     /// Lets the log go on in a new file, in a turn.
     ///
     /// # Errors
-    /// As [`Wal::roll`].
+    /// [`Error::LogFull`], [`Error::LogFile`]: nothing is changed. Any other error of the disk.
     pub(crate) fn roll_log(&self, wal: &Wal) -> Result<()> {
-        match wal.roll() {
+        match wal.roll().map_err(from_log) {
             // The name itself may take space.
-            Err(error) if is_log_full(&error) => self.levels.with_ballast(|| wal.roll()),
+            Err(error) if is_log_full(&error) => {
+                self.levels.with_ballast(|| wal.roll().map_err(from_log))
+            }
             rolled => rolled,
         }
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU64};
 
 use halite_index::{RadixTree, Records};
+use halite_sst::RangeDelete;
 use smallvec::SmallVec;
 
 use crate::address::Address;
 use crate::fragment;
 use crate::range_deletes::RangeDeletes;
 use crate::record::{Kind, Record};
-use crate::sst::RangeDelete;
 use crate::zones::Zones;
 
 /// Records of a batch that are added at once.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use halite_alloc::{SEGMENT, Segments};
+use halite_cache::ZoneCache;
 use halite_contract::{EngineOptions, Error, Partitioning, Recovery, Result};
 use halite_disk::Disk;
 use halite_pmem::{Domain, Pool, PoolOptions};
@@ -22,7 +23,7 @@ use halite_sim::locks::Mutex;
 use crate::Lsm;
 use crate::batching::Batching;
 use crate::concurrency_restriction::ConcurrencyRestriction;
-use crate::failure::{from_levels, in_folder};
+use crate::failure::{from_cache, from_levels, in_folder};
 use crate::global_index::GlobalIndex;
 use crate::group_commit::{GroupCommit, Points};
 use crate::layout::{self, Layout};
@@ -42,7 +43,6 @@ use crate::snapshots::Snapshots;
 use crate::store::Store;
 use crate::tree::{Tree, View};
 use crate::turns::Turns;
-use crate::zone_cache::ZoneCache;
 
 pub(crate) use folder::disk;
 use memtables::Memtables;
@@ -201,8 +201,9 @@ fn trees_of(recovered: Vec<RecoveredTree>, memory: &Memory) -> Result<Vec<Tree>>
 fn cache_rows(segments: &Arc<Segments>, layout: Layout, levels: &Levels) -> Result<Rows> {
     let spare = (layout.trees as u64 + 2) * SEGMENT;
     let device = layout::cache_device(segments);
-    let rows = Rows::new(ZoneCache::new(&device, segments.pool().len(), spare)?, layout.trees);
-    levels.set_second_cache(rows.cache());
+    let cache = ZoneCache::new(&device, segments.pool().len(), spare).map_err(from_cache)?;
+    let rows = Rows::new(cache, layout.trees);
+    levels.set_second_cache(rows.second_tier());
     Ok(rows)
 }
 

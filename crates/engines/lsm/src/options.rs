@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use halite_codec::Compression;
 use halite_contract::{EngineOptions, OwnOptions};
 
 use crate::experiments::Experiments;
@@ -16,21 +17,6 @@ pub enum Durable {
     Pool,
     /// In a write-ahead log beside the levels; memtables are volatile (Yan's XS).
     Log,
-}
-
-/// How blocks of tables are compressed. Each block names its own compression: earlier tables stay
-/// unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// LZ4: fast; compressible data shrinks to about half.
-    #[default]
-    Lz4,
-    /// Zstandard, level 3: smaller, and several times slower. Only in builds with the feature `zstd`, which
-    /// needs a C compiler: other builds refuse the option, and tables compressed with it, by
-    /// [`Error::NotBuiltIn`](crate::Error::NotBuiltIn).
-    Zstd,
 }
 
 /// Options of the LSM engine.
@@ -51,7 +37,8 @@ pub struct LsmOptions {
     /// Bytes of a value from which on it lies in a file of its own beside the levels. It is written once,
     /// even if the record that refers to it is rewritten. `None`: 1 MiB.
     pub large_value_bytes: Option<u64>,
-    /// How tables written from now on are compressed.
+    /// How tables written from now on are compressed. A build without the codec refuses it by
+    /// [`Error::NotBuiltIn`](halite_contract::Error::NotBuiltIn).
     pub compression: Compression,
     /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
     /// them, and rows that were read.

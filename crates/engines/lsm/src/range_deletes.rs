@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use halite_sim::locks::RwLock;
+use halite_sst::RangeDelete;
 
 use crate::cost;
 use crate::persistent_map::PersistentMap;
-use crate::sst::RangeDelete;
 
 /// Removals of a memtable from which on it is full, as the states that it keeps for them take DRAM, up to 2 KiB each.
 pub(crate) const DELETES_MAX: usize = 16 << 10;

@@ -5,12 +5,12 @@
 //! that were read from the levels before; only then the levels.
 
 use halite_contract::{Bytes, Result};
+use halite_sst::{PUT, PUT_FILE, SEQUENCE_MAX, ValueRef};
 
 use crate::address::Address;
 use crate::failure::{from_levels, gone, lost};
 use crate::layer::Layer;
 use crate::record::{Kind, Record};
-use crate::sst::{PUT, PUT_FILE, SEQUENCE_MAX, ValueRef};
 use crate::store::Store;
 use crate::tree::View;
 use crate::version::{Stored, Version, file_of, file_of_entry, stored};

@@ -11,7 +11,7 @@
 //! All little-endian. The seed is that of the memtable ([`Seed`]), so that the earlier content of a zone is no record
 //! of it.
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use halite_codec::Seed as Checks;
 
 /// Bytes before the key.
 pub(crate) const HEAD: usize = 20;
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     PutPieces = 4,
     /// A piece of a value. No index points to it.
     Piece = 5,
-    /// Sets the value of a key; the record's value refers to the file that has it ([`crate::sst::ValueRef`]).
+    /// Sets the value of a key; the record's value refers to the file that has it ([`halite_sst::ValueRef`]).
     PutFile = 6,
 }
 
@@ -49,15 +49,17 @@ impl Kind {
 
 /// The seed of the checks of one memtable's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seed(u64);
+pub(crate) struct Seed(Checks);
 
 impl Seed {
     /// Derives the seed from a pool's salt and the memtable's id, which is never used twice.
     pub(crate) fn new(salt: u64, id: u64) -> Self {
-        Self(xxh3_64_with_seed(&id.to_le_bytes(), salt))
+        Self(Checks::new(Checks::new(salt).checksum(&id.to_le_bytes())))
     }
 
-    pub(crate) fn bits(self) -> u64 {
+    /// The seed as that of what has checksums.
+    #[inline]
+    pub(crate) fn of_checks(self) -> Checks {
         self.0
     }
 }
@@ -103,8 +105,7 @@ pub(crate) fn complete(bytes: &mut [u8], base: u64, seed: Seed) {
 /// it costs no pass over the bytes.
 #[inline]
 fn check_of(head: u64, behind: &[u8], seed: Seed) -> u32 {
-    let hash = xxh3_64_with_seed(behind, seed.0 ^ head.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    (hash >> 32) as u32
+    (seed.0.at(head).checksum(behind) >> 32) as u32
 }
 
 /// The lengths in a record's head: of the record, and up to the end of its key.

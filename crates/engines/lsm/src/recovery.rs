@@ -21,6 +21,7 @@ use halite_index::{BulkLoad, Loader};
 use halite_pmem::{Flushed, Fresh, LINE, Pool};
 use halite_sim::locks::Mutex;
 use halite_sim::planted;
+use halite_sst::RangeDelete;
 
 use crate::address::{Address, ZONE, ZONES_MAX, logical};
 use crate::fragment::{self, HEADER, Header};
@@ -28,7 +29,6 @@ use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
 use crate::range_deletes::RangeDeletes;
 use crate::record::{Kind, Record};
-use crate::sst::RangeDelete;
 use crate::zones::{LINES, Zones};
 
 /// The key of one in so many records, about, is sampled, to know how all are distributed; of a zone at least

@@ -4,12 +4,13 @@
 
 use halite_alloc::Segments;
 use halite_contract::{EngineOptions, RepairReport, Result};
+use halite_wal::Found;
 
-use crate::failure::{from_levels, in_folder};
+use crate::failure::{from_levels, from_log, from_replay, in_folder, of_log};
 use crate::layout::{self, Layout};
-use crate::levels::{Findings, LevelsOptions, Repaired};
+use crate::levels::{Findings, LevelsOptions, Repaired, aside};
 use crate::open::{disk, levels_options};
-use crate::wal::Found;
+use crate::wal;
 
 /// Repairs the files, or, unless `for_good`, only reports the changes that a repair would make.
 pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairReport> {
@@ -25,10 +26,11 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     let levels_options = LevelsOptions { flushes, ..levels_options(options, disk.capacity()) };
     let mut log = None;
     if Layout::read(&home)?.logged {
-        log = Some(Found::read(&disk, store_id, layout::known_of_log(&home), |_| Ok(()))?);
+        let (identity, known) = (wal::of_store(store_id), layout::known_of_log(&home));
+        log = Some(Found::read(&disk, identity, known, |_| Ok(())).map_err(from_replay)?);
     }
     // No file is touched where the files are not the store's; a batch in its log says that they are.
-    let is_ours = log.as_ref().is_some_and(|log| log.next > 0);
+    let is_ours = log.as_ref().is_some_and(|log| log.next() > 0);
     let levels = Findings::of(&disk, store_id, &levels_options, is_ours).map_err(from_levels)?;
     let is_lost = levels.is_damaged() || log.as_ref().is_some_and(Found::is_broken);
     if for_good && is_lost && layout::has_values(&home) {
@@ -40,7 +42,10 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     // The log first: the levels count as whole as soon as they are repaired.
     let (mut lost_of_log, mut log_aside) = (None, Vec::new());
     if let Some(log) = log {
-        (lost_of_log, log_aside) = log.repair(&disk, for_good).map_err(from_levels)?;
+        let list = disk.list().map_err(|error| from_levels(error.into()))?;
+        let list = list.into_iter().collect();
+        let repaired = log.repair(&disk, |name| aside(&list, name), for_good);
+        (lost_of_log, log_aside) = repaired.map_err(from_log)?;
     }
     if for_good && levels.is_damaged() {
         layout::forget_chains(&home)?;
@@ -57,7 +62,7 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
         layout::forget_log(&home)?;
     }
     let Repaired { tables, entries, lost, set_aside, is_rebuilt } = repaired;
-    let lost = lost.into_iter().chain(lost_of_log);
+    let lost = lost.into_iter().chain(lost_of_log.map(of_log));
     let lost = lost.filter_map(|error| from_levels(error).damage()).collect();
     let set_aside = set_aside.iter().chain(&log_aside).map(|file| in_folder(file)).collect();
     Ok(RepairReport { lost, set_aside, tables, entries, is_rebuilt })

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use halite_contract::{Error, Result};
 use halite_sim::locks;
+use halite_wal::Wal;
 
 use crate::address::ZONE;
 use crate::cost;
@@ -18,7 +19,6 @@ use crate::refusals::Purpose;
 use crate::rows::Rows;
 use crate::store::Store;
 use crate::tree::Tree;
-use crate::wal::Wal;
 use crate::zones::Zones;
 
 impl Store {

@@ -1,4 +1,4 @@
-//! Rows that gets read from the levels, in the pool's free zones ([`crate::zone_cache`]).
+//! Rows that gets read from the levels, in the pool's free zones ([`ZoneCache`]).
 //!
 //! A row is the newest version of a key that the levels have, and a put. It is found when memory has no version; so
 //! it must be removed before a newer version leaves memory. The rows of flushed keys are removed when the levels have
@@ -14,13 +14,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use halite_cache::{Kind, SecondTier, Ticket, ZoneCache};
 use halite_contract::Bytes;
 use halite_index::{Direction, Records};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::global_index::GlobalIndex;
 use crate::version::{Stored, Version};
-use crate::zone_cache::{Kind, Ticket, ZoneCache};
 
 /// Bytes before a row's key.
 const HEAD: usize = 24;
@@ -48,9 +48,9 @@ impl Rows {
         Self { cache: Arc::new(cache), epochs }
     }
 
-    /// The cache that they lie in.
-    pub(crate) fn cache(&self) -> &Arc<ZoneCache> {
-        &self.cache
+    /// The cache that they lie in, for the blocks of the levels, too.
+    pub(crate) fn second_tier(&self) -> Arc<dyn SecondTier> {
+        Arc::clone(&self.cache) as Arc<dyn SecondTier>
     }
 
     /// A row that is sought: here, and, if it is not, in the levels from now on.

@@ -3,14 +3,15 @@
 use std::ops::Bound;
 
 use halite_index::{Direction, RadixCursor};
+use halite_sst::{DELETE, Entry, PUT, PUT_FILE, RangeDelete, Span};
 
 use crate::address::Address;
 use crate::failure::{POOL, lost};
 use crate::layer::Layer;
+use crate::levels::{Error, Result};
 use crate::levels::{SortedRun, Source};
 use crate::pace::Pace;
 use crate::record::Kind;
-use crate::sst::{DELETE, Entry, Error, PUT, PUT_FILE, RangeDelete, Result, Span};
 use crate::values::Values;
 use crate::version::{file_of, join};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use halite_contract::{Bytes, Direction, KeyRange, KeySpaceId, Result};
 use halite_index::{Direction as Way, RadixCursor};
+use halite_sst::{PUT, PUT_FILE, ValueRef};
 use smallvec::SmallVec;
 
 use crate::address::Address;
@@ -16,7 +17,6 @@ use crate::levels::{self, LevelsIter};
 use crate::memtable::Memtable;
 use crate::range_deletes::Coverage;
 use crate::record::{Kind, Record};
-use crate::sst::{PUT, PUT_FILE, ValueRef};
 use crate::store::Store;
 use crate::version::{Stored, file_of_entry, stored};
 use crate::zones::Zones;

@@ -7,6 +7,7 @@ use halite_contract::{Health, Recovery, Result};
 use halite_pmem::Pool;
 use halite_sim::locks::Mutex;
 use halite_sim::planted;
+use halite_wal::Wal;
 
 use crate::batching::Batching;
 use crate::concurrency_restriction::ConcurrencyRestriction;
@@ -25,7 +26,6 @@ use crate::snapshots::Snapshots;
 use crate::tree::Tree;
 use crate::turns::Turns;
 use crate::unsynced::Entry;
-use crate::wal::Wal;
 use crate::zones::Zones;
 
 /// An open store.

@@ -18,11 +18,12 @@
 //! A file is written under a name that says that it is not whole, synced, renamed, and the folder is synced: then a
 //! record may refer to it. Two syncs a value; its bytes go through the writer's buffer of 128 KiB, and no other memory.
 
+use halite_codec::{Reader, Seed, check_behind, put_behind};
 use halite_disk::{Disk, File, Writer};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use halite_sst::ValueRef;
 
+use crate::levels::{Error, Result};
 use crate::levels::{UNFINISHED, value_name};
-use crate::sst::{Error, Result, ValueRef, file_seed};
 
 const MAGIC: [u8; 8] = *b"HALITVAL";
 const FORMAT: u32 = 1;
@@ -37,21 +38,20 @@ pub(crate) fn file_len(value_len: u64) -> u64 {
 }
 
 fn header(store_id: u128, number: u64, len: u64) -> [u8; HEADER] {
-    let mut bytes = [0; HEADER];
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-    bytes[16..32].copy_from_slice(&store_id.to_le_bytes());
-    bytes[32..40].copy_from_slice(&number.to_le_bytes());
-    bytes[40..48].copy_from_slice(&len.to_le_bytes());
-    let checksum = xxh3_64(&bytes[..48]);
-    bytes[48..].copy_from_slice(&checksum.to_le_bytes());
-    bytes
+    let mut bytes = Vec::with_capacity(HEADER);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&store_id.to_le_bytes());
+    bytes.extend_from_slice(&number.to_le_bytes());
+    bytes.extend_from_slice(&len.to_le_bytes());
+    put_behind(&mut bytes, Seed::NONE);
+    bytes.try_into().expect("the header's length")
 }
 
 /// The check of a chunk, by its number.
-fn check_of(chunk: &[u8], number: usize, seed: u64) -> u64 {
-    let place = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    xxh3_64_with_seed(chunk, seed ^ place)
+fn check_of(chunk: &[u8], number: usize, seed: Seed) -> u64 {
+    seed.at(number as u64 + 1).checksum(chunk)
 }
 
 /// Sets so many bytes of the disk aside for a file.
@@ -68,7 +68,7 @@ pub(crate) fn write(
     value: &[u8],
     reserve: Reserve<'_>,
 ) -> Result<ValueRef> {
-    let (name, seed) = (value_name(number), file_seed(store_id, number));
+    let (name, seed) = (value_name(number), Seed::of_file(store_id, number));
     let unfinished = format!("{name}{UNFINISHED}");
     let written = (|| {
         let mut writer = disk.create(&unfinished)?;
@@ -82,7 +82,7 @@ pub(crate) fn write(
         }
         writer.write(&checks)?;
         writer.sync()?;
-        Ok::<_, halite_disk::Error>(xxh3_64_with_seed(&checks, seed))
+        Ok::<_, halite_disk::Error>(seed.checksum(&checks))
     })();
     let named = written.and_then(|check| {
         disk.rename(&unfinished, &name)?;
@@ -100,7 +100,7 @@ pub(crate) fn write(
 struct Opened {
     file: File,
     name: String,
-    seed: u64,
+    seed: Seed,
     checks: Vec<u8>,
 }
 
@@ -117,7 +117,7 @@ impl Opened {
             let why = format!("it has {} bytes, and should have {wanted}", file.len());
             return Err(Error::damaged(&name, "file", why));
         }
-        let seed = file_seed(store_id, wanted.number);
+        let seed = Seed::of_file(store_id, wanted.number);
         let checks = vec![0; 8 * (wanted.len as usize).div_ceil(CHUNK)];
         let mut opened = Self { file, name, seed, checks };
         let mut head = [0; HEADER];
@@ -125,7 +125,7 @@ impl Opened {
         check_header(&opened.name, &head, store_id, wanted)?;
         let mut checks = std::mem::take(&mut opened.checks);
         opened.read_at(HEADER as u64 + wanted.len, &mut checks, "checks")?;
-        if xxh3_64_with_seed(&checks, seed) != wanted.check {
+        if seed.checksum(&checks) != wanted.check {
             let why = "they are not those of the value";
             return Err(Error::damaged(&opened.name, "checks", why));
         }
@@ -207,15 +207,10 @@ struct Header {
 
 impl Header {
     fn read(bytes: &[u8; HEADER]) -> Option<Self> {
-        let (above, checksum) = bytes.split_at(48);
-        if above[..8] != MAGIC || xxh3_64(above).to_le_bytes() != *checksum {
-            return None;
-        }
-        Some(Self {
-            format: u32::from_le_bytes(above[8..12].try_into().expect("4 bytes")),
-            store_id: u128::from_le_bytes(above[16..32].try_into().expect("16 bytes")),
-            number: u64::from_le_bytes(above[32..40].try_into().expect("8 bytes")),
-        })
+        let fields = check_behind(bytes, Seed::NONE).ok()?.strip_prefix(&MAGIC)?;
+        let mut reader = Reader(fields);
+        let (format, _zeros) = (reader.u32().ok()?, reader.u32().ok()?);
+        Some(Self { format, store_id: reader.u128().ok()?, number: reader.u64().ok()? })
     }
 }
 

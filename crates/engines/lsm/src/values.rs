@@ -27,11 +27,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use halite_contract::Bytes;
 use halite_disk::Disk;
 use halite_sim::locks::Mutex;
+use halite_sst::ValueRef;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::levels::value_name;
+use crate::levels::{Error, Result};
 use crate::snapshots::Kept;
-use crate::sst::{Error, Result, ValueRef};
 use crate::value_file::{self, Reserve};
 
 /// Counters by which a writer sees that its key has no large value.

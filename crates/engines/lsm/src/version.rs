@@ -1,11 +1,11 @@
 //! A version of a key: its sequence, and its value where that is stored.
 
 use halite_contract::{Bytes, Error, Result, VALUE_LEN_MAX};
+use halite_sst::ValueRef;
 
 use crate::address::Address;
 use crate::encoded::PIECES_HEAD;
 use crate::record::{Kind, Record};
-use crate::sst::ValueRef;
 use crate::zones::Zones;
 
 /// A version of a key.

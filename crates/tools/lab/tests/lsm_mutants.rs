@@ -37,13 +37,16 @@ const BESIDE: [&str; 10] = [
     "fresh.pool().fence([zeroed])",
 ];
 
-/// The places that `crates/engines/lsm/tests/suite/crashes.rs` judges, as its histories are of these alone.
-const APART: [&str; 2] = ["crates/engines/lsm/src/levels/", "crates/engines/lsm/src/sst/"];
+/// The sources of the engine and of its log.
+const SOURCES: [&str; 2] = ["crates/engines/lsm/src/", "crates/shared/wal/src/"];
+
+/// What `crates/engines/lsm/tests/suite/crashes.rs` judges, as its histories are of that alone; so of `crates/shared/sst`.
+const APART: [&str; 1] = ["crates/engines/lsm/src/levels/"];
 
 /// Whether a place, `file:line`, is in the engine, and nothing beside this judges it.
 fn is_judged_here(place: &str) -> bool {
     let (file, number) = place.rsplit_once(':').expect("a place is a file and a line");
-    if !file.starts_with("crates/engines/lsm/src/")
+    if !SOURCES.iter().any(|part| file.starts_with(part))
         || APART.iter().any(|part| file.starts_with(part))
     {
         return false;

@@ -137,9 +137,9 @@ fn plan(bug: Bug) -> Plan {
         Bug::LogRemovedBeforeTable => ("lsm/src/flush.rs", LsmLog(Mixed), Memory, 20),
         Bug::EditNotSynced => ("lsm/src/levels/manifest.rs", Lsm(1, Levels), Memory, 20),
         Bug::CurrentBeforeManifest => ("lsm/src/levels/manifest.rs", Lsm(1, Levels), Memory, 20),
-        Bug::TableNamedBeforeSynced => ("lsm/src/sst/table_builder.rs", Lsm(1, Levels), Memory, 20),
+        Bug::TableNamedBeforeSynced => ("sst/src/table_builder.rs", Lsm(1, Levels), Memory, 20),
         Bug::TableNamesNotSynced => ("lsm/src/levels/commit.rs", Lsm(1, Levels), Memory, 20),
-        Bug::TornLogTaken => ("lsm/src/wal.rs", LsmLog(Few), Memory, 10),
+        Bug::TornLogTaken => ("wal/src/batch.rs", LsmLog(Few), Memory, 10),
     };
     Plan { place, histories, rules, budget }
 }

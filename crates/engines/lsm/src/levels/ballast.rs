@@ -8,8 +8,8 @@
 use halite_disk::{Disk, Error as DiskError, Writer};
 use parking_lot::Mutex;
 
+use super::error::Result;
 use super::options::LevelsOptions;
-use crate::sst::Result;
 
 /// The file's name.
 pub(crate) const BALLAST: &str = "BALLAST";

@@ -3,12 +3,15 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use halite_cache::BlockCache;
+use halite_sst::{Table, TableId};
+
 use super::edit::TableMeta;
+use super::error::{Error, Result};
 use super::inner::Levels;
 use super::manifest;
 use super::names;
 use super::version::Files;
-use crate::sst::{BlockCache, Error, Result, Table, TableId};
 
 /// The progress of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

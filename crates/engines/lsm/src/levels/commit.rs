@@ -9,11 +9,11 @@ use parking_lot::MutexGuard;
 
 use super::compaction::Outputs;
 use super::edit::{Edit, TableMeta};
+use super::error::{Error, Result};
 use super::inner::{Change, Inner, Locked};
 use super::manifest::{Manifest, Unappended};
 use super::names;
 use super::version::{Files, TableFile, TreeVersion};
-use crate::sst::{Error, Result};
 
 /// A change as an edit.
 pub(super) fn edit_of(tree: u32, change: &Change) -> Edit {

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use halite_sst::{Entry, RangeDelete, RangeDeletes, Reads, TableBuilder, TableId};
 use parking_lot::Mutex;
 
 use super::edit::TableMeta;
 use super::emptying::Terms;
+use super::error::{Error, Result};
 use super::merge::Merge;
 use super::names::{self, UNFINISHED};
 use super::options::LevelsOptions;
@@ -20,7 +22,6 @@ use super::pick::Compaction;
 use super::retention::{Retention, range_deletes_kept};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::Files;
-use crate::sst::{Error, RangeDelete, RangeDeletes, Reads, Result, TableBuilder, TableId};
 use halite_contract::Health;
 
 /// Jobs for each thread, so that one that takes longer keeps no other waiting for long.
@@ -271,8 +272,8 @@ impl<'a> Unfinished<'a> {
         self.builder.as_ref().expect("not finished")
     }
 
-    fn add_entry(&mut self, entry: crate::sst::Entry<'_>) -> Result<()> {
-        self.builder.as_mut().expect("not finished").add(entry)
+    fn add_entry(&mut self, entry: Entry<'_>) -> Result<()> {
+        Ok(self.builder.as_mut().expect("not finished").add(entry)?)
     }
 
     fn add(&mut self, deletes: &RangeDeletes) {
@@ -284,7 +285,7 @@ impl<'a> Unfinished<'a> {
     fn finish(mut self) -> Result<TableMeta> {
         let name = names::table(self.number);
         let builder = self.builder.take().expect("not finished");
-        let done = builder.finish().and_then(|written| {
+        let done = builder.finish().map_err(Error::from).and_then(|written| {
             self.files.disk.rename(&format!("{name}{UNFINISHED}"), &name)?;
             Ok(written)
         });

@@ -3,10 +3,10 @@
 use halite_disk::Disk;
 
 use super::ballast::BALLAST;
+use super::error::Result;
 use super::manifest;
 use super::names::{CURRENT, Name, parse};
 use super::open::is_ours;
-use crate::sst::Result;
 
 /// Removes a store's files. Files of a log, which `remove_log` removes, and files that are not whole do not say which
 /// store they are of: they are removed if `CURRENT` says that the folder is this store's.

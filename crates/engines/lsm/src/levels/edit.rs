@@ -14,9 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::sst::{
-    Parsed, Properties, Reader, Span, ValueRef, put_bytes, put_values, put_varint, read_values,
-};
+use halite_codec::{Reader, put_bytes, put_varint};
+use halite_sst::{Parsed, Properties, Span, ValueRef, put_values, read_values};
 
 /// Levels of a tree: 0, which has runs that overlap, and those below.
 pub const LEVELS: usize = 7;

@@ -10,14 +10,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use halite_sst::{Entry, PUT_FILE, RangeDelete, RangeDeletes, Reads, ValueRef};
+
 use super::compaction::{Outputs, Task};
 use super::edit::{Edit, LEVELS, Place, TableMeta};
+use super::error::{Error, Result};
 use super::inner::{Change, Inner, Levels};
 use super::part::{Runs, Whole};
 use super::pick::{Compaction, Shape};
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
-use crate::sst::{Entry, Error, PUT_FILE, RangeDelete, RangeDeletes, Reads, Result, ValueRef};
 
 /// Whether memory durably has a newer version of a key, so that no reader sees the version with this sequence any
 /// more.
@@ -480,7 +482,7 @@ fn is_covered(table: &TableMeta, deletes: &[RangeDelete], snapshots: &[u64]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sst::Span;
+    use halite_sst::Span;
 
     #[test]
     fn a_table_is_covered_by_ranges_without_a_gap_that_are_newer_and_not_by_what_a_snapshot_sees() {

@@ -9,12 +9,12 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::ballast::Ballast;
 use super::edit::{Place, State};
+use super::error::{Error, Result};
 use super::manifest::Manifest;
 use super::names;
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
-use crate::sst::{Error, Result};
 use halite_contract::Health;
 
 /// Returns the sequence numbers of all snapshots, ascending. A snapshot that is taken after the call must not be

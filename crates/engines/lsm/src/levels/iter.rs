@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use halite_sst::{Entry, Reads};
+
+use super::error::Result;
 use super::merge::Merge;
 use super::source::{Direction, RunCursor, RunTables, Source};
 use super::version::{Run, TreeVersion};
-use crate::sst::{Entry, Reads, Result};
 
 /// All versions of the keys of a range, as they were when the scan began: a snapshot's number says which of them
 /// count. Tombstones come like other versions; for range deletes, the reader asks [`LevelsIter::covering`].
@@ -51,7 +53,7 @@ impl LevelsIter {
     /// The newest range delete of a key that the scan sees.
     ///
     /// # Errors
-    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] of a table that may have one, or a disk's error.
+    /// [`super::Error::Damaged`], [`super::Error::Missing`] of a table that may have one, or what the disk says.
     pub fn covering(&self, key: &[u8]) -> Result<Option<u64>> {
         let mut newest = None;
         for run in &self.with_deletes {
@@ -85,7 +87,7 @@ impl LevelsIter {
     /// The next version that is not above the sequence number of the scan.
     ///
     /// # Errors
-    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`], or an error of the disk. Then the scan is over.
+    /// [`super::Error::Damaged`], [`super::Error::Missing`], or an error of the disk. Then the scan is over.
     pub fn next_entry(&mut self) -> Result<Option<Entry<'_>>> {
         if std::mem::replace(&mut self.has_begun, true) {
             self.merge.advance()?;

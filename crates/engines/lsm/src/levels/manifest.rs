@@ -8,8 +8,8 @@
 //! 16  store id  u128                           16  store id  u128
 //! 32  number    u64   n                        32  number    u64   n
 //! 40  checksum  u64   xxh3 of these            40  durable   u64   bytes of the manifest that are so
-//! 48  frames (`frames`), of each the           48  checksum  u64   xxh3 of these
-//!     payload an edit (`edit`)
+//! 48  frames, of each the payload an           48  checksum  u64   xxh3 of these
+//!     edit (`edit`); of a frame: `halite_codec::frame`
 //! ```
 //!
 //! An edit counts when its frame is synced: one append changes everything at once. A frame that is not whole
@@ -21,14 +21,13 @@
 //! A manifest that has grown, or that an edit could not be appended to, is followed by a new one, whose first
 //! edit is all that there is. It counts when `CURRENT` has its number: by a rename.
 
+use halite_codec::{CHECKSUM, Reader, Seed, check_behind, frame, put_behind, read_frames};
 use halite_disk::{Disk, Writer};
 use halite_sim::planted;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::edit::{Edit, State};
-use super::frames::{frame, read};
+use super::error::{Error, Result};
 use super::names::{self, CURRENT, UNFINISHED};
-use crate::sst::{Error, Reader, Result, file_seed};
 
 const FORMAT: u32 = 1;
 const MANIFEST_MAGIC: [u8; 8] = *b"HALITMAN";
@@ -71,7 +70,7 @@ fn labelled(magic: [u8; 8], store_id: u128, numbers: &[u64]) -> Vec<u8> {
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&store_id.to_le_bytes());
     numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
-    bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+    put_behind(&mut bytes, Seed::NONE);
     bytes
 }
 
@@ -82,18 +81,17 @@ fn unlabelled<const N: usize>(
     store_id: u128,
     file: &str,
 ) -> Result<[u64; N]> {
-    let damaged = |why| Error::damaged(file, "header", why);
-    let bytes = bytes.get(..40 + 8 * N).ok_or_else(|| damaged("it is too short"))?;
-    let (bytes, sum) = bytes.split_at(32 + 8 * N);
+    let damaged = |why: &str| Error::damaged(file, "header", why);
+    let wrong = |why: halite_codec::Error| damaged(why.reason());
+    let len = 32 + 8 * N + CHECKSUM;
+    let bytes = bytes.get(..len).ok_or_else(|| damaged("it is too short"))?;
     if bytes[..8] != magic {
         return Err(damaged("it does not begin as it should"));
     }
-    if sum != xxh3_64(bytes).to_le_bytes() {
-        return Err(damaged("its checksum is wrong"));
-    }
+    let bytes = check_behind(bytes, Seed::NONE).map_err(wrong)?;
     let mut reader = Reader(&bytes[8..]);
     let mut header = || Ok((reader.u32()?, reader.u32()?, reader.u128()?));
-    let (format, _, found) = header().map_err(damaged)?;
+    let (format, _, found) = header().map_err(wrong)?;
     if format != FORMAT {
         return Err(Error::Format { file: file.to_owned(), found: format, known: FORMAT });
     }
@@ -102,7 +100,7 @@ fn unlabelled<const N: usize>(
     }
     let mut numbers = [0; N];
     for number in &mut numbers {
-        *number = reader.u64().map_err(damaged)?;
+        *number = reader.u64().map_err(wrong)?;
     }
     Ok(numbers)
 }
@@ -143,10 +141,10 @@ pub(crate) fn replay(
         return Err(Error::Misnamed { file: name, found: number });
     }
     let damaged = |at, why| Error::damaged(&name, format!("edit at {at}"), why);
-    let seed = file_seed(store_id, number);
-    let (frames, end) = match read(&bytes, seed, HEADER, current.durable) {
+    let seed = Seed::of_file(store_id, number);
+    let (frames, end) = match read_frames(&bytes, seed, HEADER, current.durable) {
         Ok(found) => found,
-        Err(at) if lenient => read(&bytes[..at], seed, HEADER, 0).expect("whole frames"),
+        Err(at) if lenient => read_frames(&bytes[..at], seed, HEADER, 0).expect("whole frames"),
         Err(at) => return Err(damaged(at, "it is not whole")),
     };
     let (mut state, count) = (State::default(), frames.len());
@@ -196,7 +194,7 @@ impl Manifest {
             let header = labelled(MANIFEST_MAGIC, store_id, &[number]);
             writer.write(&header)?;
             let payload = state.snapshot().bytes();
-            let seed = file_seed(store_id, number);
+            let seed = Seed::of_file(store_id, number);
             writer.write(&frame(&payload, seed, header.len() as u64))?;
             let writer = planted!(
                 CurrentBeforeManifest,
@@ -235,7 +233,7 @@ impl Manifest {
     /// Makes an edit durable.
     pub(crate) fn append(&mut self, edit: &Edit) -> std::result::Result<(), Unappended> {
         let mut writer = self.writer.take().expect("a manifest that can be appended to");
-        let seed = file_seed(self.store_id, self.number);
+        let seed = Seed::of_file(self.store_id, self.number);
         let frame = frame(&edit.bytes(), seed, writer.len());
         let written = writer.write(&frame).and_then(|()| writer.flush());
         written.map_err(|error| Unappended { error: error.into(), may_count: false })?;

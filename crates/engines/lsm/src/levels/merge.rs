@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 
 use halite_index::LoserTree;
+use halite_sst::{Entry, order};
 
+use super::error::Result;
 use super::source::{Direction, Source};
-use crate::sst::{Entry, Result, order};
 
 /// The entries of all sources in one order.
 ///
@@ -75,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sst::PUT;
+    use halite_sst::PUT;
 
     struct List(Vec<(Vec<u8>, u64)>);
 

@@ -16,7 +16,7 @@
 //! **Writing**: input from above is a [`SortedRun`] (`source`): a memtable becomes a run of level 0
 //! ([`Levels::add_run`]), a frozen global index is merged into the base ([`Levels::merge_run`]). Both are compactions
 //! (`compaction`), like those that move data down when a level has become too large (`pick`): new tables are written
-//! and synced, then one edit (`edit`) is appended to the manifest (`manifest`, `frames`), which makes the change
+//! and synced, then one edit (`edit`) is appended to the manifest (`manifest`), which makes the change
 //! atomic and durable, then the new version takes the place of the old one. Versions that no reader can see are left
 //! out on the way (`retention`).
 //!
@@ -32,7 +32,7 @@ mod compactor;
 mod discard;
 mod edit;
 mod emptying;
-mod frames;
+mod error;
 mod inner;
 mod iter;
 mod manifest;
@@ -54,6 +54,7 @@ pub use check::Checked;
 pub(crate) use discard::discard;
 pub use edit::{LEVELS, TableMeta};
 pub(crate) use emptying::{Hidden, is_no_space};
+pub use error::{Error, Result};
 pub(crate) use inner::FLUSHES;
 pub use inner::{Change, Levels, Snapshots};
 pub use iter::LevelsIter;

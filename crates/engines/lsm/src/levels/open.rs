@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use halite_cache::BlockCache;
 use halite_disk::Disk;
+use halite_sst::{TableId, ValueRef};
 use parking_lot::Mutex;
 
 use super::ballast::Ballast;
 use super::edit::{NUMBER_MAX, State};
+use super::error::{Error, Result};
 use super::inner::{FLUSHES, Levels, Snapshots};
 use super::manifest::{self, Current, Manifest};
 use super::names::{self, CURRENT, Name, aside, parse, value_name};
 use super::options::LevelsOptions;
 use super::version::Files;
-use crate::sst::{BlockCache, Error, Result, ValueRef, read_footer};
 use crate::value_file;
 use crate::values::Values;
 
@@ -167,8 +169,8 @@ pub(crate) fn remove_unfinished(disk: &Disk, list: &BTreeMap<String, u64>) -> Re
 pub(crate) fn is_ours(disk: &Disk, store_id: u128, name: &str) -> Result<bool> {
     Ok(match parse(name) {
         Some(Name::Table(number)) => {
-            let footer = read_footer(&disk.open(name)?, name);
-            footer.is_ok_and(|footer| (footer.store_id, footer.number) == (store_id, number))
+            let id = TableId::of_file(&disk.open(name)?, name);
+            id.is_ok_and(|id| id == TableId { store_id, number })
         }
         Some(Name::Value(number)) => value_file::is_ours(disk, store_id, number)?,
         Some(Name::Manifest(number)) => manifest::is_ours(disk, store_id, number),

@@ -1,6 +1,6 @@
 //! How levels are kept.
 
-use crate::sst::TableOptions;
+use halite_sst::TableOptions;
 
 /// How levels are kept.
 #[derive(Clone, Debug)]

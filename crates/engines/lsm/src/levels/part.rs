@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use halite_sst::{Entry, RangeDelete, RangeDeletes, Reads, Span};
+
+use super::error::Result;
 use super::merge::Merge;
 use super::source::{Direction, RunCursor, RunTables, SortedRun, Source};
 use super::version::TableFile;
-use crate::sst::{Entry, RangeDelete, RangeDeletes, Reads, Result, Span};
 
 /// A run that is merged part by part, with the data that its parts share: each finds its range deletes by a search.
 pub(super) struct Whole<'a> {

@@ -10,10 +10,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use halite_sst::Span;
+
 use super::edit::LEVELS;
 use super::options::LevelsOptions;
 use super::version::{Run, TableFile, TreeVersion};
-use crate::sst::Span;
 
 /// How large levels may be.
 #[derive(Clone, Copy, Debug, PartialEq)]

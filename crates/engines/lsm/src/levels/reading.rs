@@ -3,23 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use halite_cache::SecondTier;
 use halite_disk::Writer;
+use halite_sst::{Found, RANGE_DELETE, Value, hash_key};
 
+use super::error::Result;
 use super::inner::{FLUSHES, Levels};
 use super::iter::LevelsIter;
 use super::source::Direction;
 use super::stats::LevelsStats;
-use crate::sst::{Found, RANGE_DELETE, Result, Value, hash_key};
 use crate::values::{Values, Written};
-use crate::zone_cache::ZoneCache;
 
 impl Levels {
     /// The newest version of a key in a tree that is not above a sequence number. A version that a range delete
     /// covers is returned as that: of kind [`RANGE_DELETE`], without a value.
     ///
     /// # Errors
-    /// [`crate::sst::Error::Damaged`], [`crate::sst::Error::Missing`] or others of a table that may have it; an error
-    /// of the disk.
+    /// [`super::Error::Damaged`], [`super::Error::Missing`] or others of a table that may have it; what the
+    /// disk says.
     pub fn get(&self, tree: u32, key: &[u8], at: u64) -> Result<Option<Found>> {
         let Some(version) = self.inner.version(tree) else { return Ok(None) };
         let counters = &self.inner.counters;
@@ -68,7 +69,7 @@ impl Levels {
     }
 
     /// Lets blocks be sought in another cache, too, and moved there when this one evicts them.
-    pub(crate) fn set_second_cache(&self, second: &Arc<ZoneCache>) {
+    pub(crate) fn set_second_cache(&self, second: Arc<dyn SecondTier>) {
         self.inner.files.cache.set_second(second);
     }
 

@@ -21,12 +21,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use halite_cache::BlockCache;
 use halite_disk::Disk;
 
 use super::check::read;
 use super::compaction::Task;
 use super::edit::{LEVELS, Place, State, TableMeta};
 use super::emptying::Terms;
+use super::error::{Error, Result};
 use super::inner::FLUSHES;
 use super::manifest::{self, Current, Manifest};
 use super::names::{self, CURRENT, Name, aside, parse};
@@ -34,7 +36,6 @@ use super::open::{next_number, older_copy, remove_unfinished};
 use super::options::LevelsOptions;
 use super::pick::Compaction;
 use super::version::{Files, TableFile, TreeVersion};
-use crate::sst::{BlockCache, Error, Result};
 use crate::values::Values;
 use halite_contract::Health;
 

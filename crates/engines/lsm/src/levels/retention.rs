@@ -3,7 +3,7 @@
 //! Snapshots divide all sequence numbers into *stripes*: two versions of a key in one stripe are seen by the same
 //! snapshots, so all of those see the newer one, and none the older.
 
-use crate::sst::{DELETE, Entry, RangeDelete, RangeDeletes, SEQUENCE_MAX};
+use halite_sst::{DELETE, Entry, RangeDelete, RangeDeletes, SEQUENCE_MAX};
 
 /// Decides, entry by entry in their order, whether a compaction keeps it.
 pub(crate) struct Retention<'a, F> {
@@ -71,7 +71,7 @@ pub(crate) fn range_deletes_kept(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sst::PUT;
+    use halite_sst::PUT;
 
     fn kept(snapshots: &[u64], versions: &[(u64, u8)], below: bool) -> Vec<u64> {
         let range_deletes = RangeDeletes::fragments(vec![RangeDelete {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use halite_sst::{Entry, RangeDelete, Reads, SEQUENCE_MAX, Span, TableCursor};
+
+use super::error::Result;
 use super::version::{Run, TableFile};
-use crate::sst::{Entry, RangeDelete, Reads, Result, SEQUENCE_MAX, Span, TableCursor};
 
 /// Entries in an order: at one of them, or behind the last.
 pub trait Source {
@@ -113,7 +115,7 @@ impl RunCursor {
     }
 
     /// Enters the next table that is left, and moves in it.
-    fn enter(&mut self, go: impl FnOnce(&mut TableCursor) -> Result<()>) -> Result<()> {
+    fn enter(&mut self, go: impl FnOnce(&mut TableCursor) -> halite_sst::Result<()>) -> Result<()> {
         self.cursor = None;
         let next = match self.direction {
             Direction::Forward => self.left.next(),

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use halite_cache::BlockCache;
 use halite_disk::Disk;
+use halite_sst::{Span, Table, TableId};
 use parking_lot::Mutex;
 
 use super::edit::{LEVELS, Place, TableMeta};
+use super::error::Result;
 use super::names;
-use crate::sst::{BlockCache, Result, Span, Table, TableId};
 use crate::values::Values;
 
 /// The state that all tables of a store share.

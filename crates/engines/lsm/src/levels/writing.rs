@@ -6,11 +6,11 @@ use super::commit::{edit_of, values_of};
 use super::compaction::{Outputs, Task};
 use super::edit::Place;
 use super::emptying::Terms;
+use super::error::{Error, Result};
 use super::inner::{Change, Inner, Levels};
 use super::names;
 use super::pick::{Compaction, into_base};
 use super::source::SortedRun;
-use crate::sst::{Error, Result};
 
 impl Levels {
     /// Writes a run as tables of level 0, above all that the tree has. Runs of a tree are added one after the other,

@@ -11,9 +11,8 @@ use halite_disk::Disk;
 use crate::Lsm;
 use crate::failure::from_levels;
 use crate::layout;
-use crate::levels::{CURRENT, is_of_levels};
+use crate::levels::{self, CURRENT, is_of_levels};
 use crate::options::LsmOptions;
-use crate::sst;
 
 /// The disk of the levels: a folder beside the pool, or, by a link there, one that was named when the store was made.
 pub(crate) fn disk(options: &EngineOptions) -> Result<Disk> {
@@ -79,7 +78,7 @@ pub(super) fn check_levels(home: &Segments, disk: &Disk) -> Result<()> {
         return Ok(());
     }
     if list.iter().any(|(name, _)| is_of_levels(name)) {
-        return Err(from_levels(sst::Error::NoManifest));
+        return Err(from_levels(levels::Error::NoManifest));
     }
     Err(Error::Damaged {
         what: format!("the levels in {}", disk.path().display()),

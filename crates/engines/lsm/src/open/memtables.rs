@@ -6,12 +6,12 @@ use std::sync::Arc;
 use halite_alloc::{Device, ObjectPool, Segments};
 use halite_contract::{Error, Result};
 use halite_pmem::Words;
+use halite_sst::SEQUENCE_MAX;
 
 use crate::address::ZONES_MAX;
 use crate::layout::{self, COMMIT_ID, Layout};
 use crate::levels::Levels;
 use crate::recovery::{Recovered, recover};
-use crate::sst::SEQUENCE_MAX;
 use crate::zones::{Identity, OBJECT_LEN, Zones, slot_of, write_object};
 
 /// The tree that the store's own object names.

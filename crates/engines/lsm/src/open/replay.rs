@@ -4,16 +4,17 @@ use std::sync::atomic::Ordering;
 
 use halite_contract::{Durability, Error, KEY_LEN_MAX, Result};
 use halite_disk::Disk;
+use halite_sst::{SEQUENCE_MAX, ValueRef};
+use halite_wal::{Found, Logged, Wal};
 
 use crate::encoded::Encoded;
-use crate::failure::{from_levels, in_folder};
+use crate::failure::{from_log, from_replay, in_folder};
 use crate::fragment;
 use crate::layout::{self, flushed_word};
 use crate::levels::CURRENT;
 use crate::record::Kind;
-use crate::sst::{SEQUENCE_MAX, ValueRef};
 use crate::store::Store;
-use crate::wal::{Found, Logged, Wal};
+use crate::wal;
 
 /// The longest key, or bound of a range, behind its key space.
 const BOUND_LEN_MAX: usize = 4 + KEY_LEN_MAX + 1;
@@ -42,7 +43,8 @@ pub(super) fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u
     }
     // Batches that were taken once are taken again.
     let mut encoded = Encoded::removal();
-    let found = Found::read(disk, store_id, layout::known_of_log(store.memory.home()), |batch| {
+    let (identity, known) = (wal::of_store(store_id), layout::known_of_log(store.memory.home()));
+    let found = Found::read(disk, identity, known, |batch| {
         encoded.clear();
         last = last.max(batch.sequence + u64::from(batch.records) - 1);
         decode(batch, &mut encoded, &flushed)?;
@@ -52,12 +54,13 @@ pub(super) fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u
         replayed += u64::from(batch.records);
         store.commits.set_next_sequence(batch.sequence);
         store.commit(&mut encoded, Durability::Deferred, None).map(drop)
-    })?;
-    if found.next > 0 && found.next <= last {
+    })
+    .map_err(from_replay)?;
+    if found.next() > 0 && found.next() <= last {
         // A repair cut the log, and the levels have records from behind the cut, of one tree or of all.
         layout::raise(store.memory.home(), layout::LOG_RESUMED, last + 1)?;
     }
-    let wal = Wal::open(disk, store_id, found).map_err(from_levels)?;
+    let wal = Wal::open(disk, identity, found).map_err(from_log)?;
     store.commits.resume_behind(last);
     store.is_replaying.store(false, Ordering::Relaxed);
     store.wal = Some(wal);
@@ -76,7 +79,7 @@ fn decode(batch: &Logged<'_>, to: &mut Encoded, flushed: &[u64]) -> Result<()> {
     };
     // The pieces of a tree's next value; those of several trees may alternate.
     let mut values = vec![Vec::new(); flushed.len()];
-    for (tree, records) in batch.fragments() {
+    for (tree, records) in wal::fragments(batch) {
         let Some(&flushed) = flushed.get(tree) else {
             return Err(damaged("it is of a tree that there is not"));
         };

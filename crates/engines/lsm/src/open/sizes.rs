@@ -2,12 +2,12 @@
 
 use halite_alloc::{SEGMENT, Segments};
 use halite_contract::EngineOptions;
+use halite_sst::TableOptions;
 
 use crate::layout::{self, Layout};
 use crate::levels::LevelsOptions;
 use crate::limits::{BATCH_BYTES_MAX, Limits};
 use crate::options::LsmOptions;
-use crate::sst::TableOptions;
 
 /// The length that a manifest may have however small tables are: one that is shorter would be followed by another with
 /// every edit.

@@ -11,9 +11,9 @@ use halite_lab::{
     Action, Budget, Digest, Effort, Exploration, Explorer, Job, Plan, Random, Refusal, Rules,
     Subject, World, mutate, place,
 };
-use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions};
-use halite_lsm::sst::{DELETE, Error, PUT, SEQUENCE_MAX};
+use halite_lsm::levels::{Change, Direction, Error, Levels, LevelsOptions};
 use halite_pmem::{Medium, UNIT};
+use halite_sst::{DELETE, PUT, SEQUENCE_MAX};
 
 const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
 
@@ -23,8 +23,8 @@ const HISTORIES: u64 = 8;
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 300;
 
-/// The places of the requests that are left out.
-const SOURCES: [&str; 2] = ["crates/engines/lsm/src/levels/", "crates/engines/lsm/src/sst/"];
+/// Where the requests are that are left out.
+const SOURCES: [&str; 2] = ["crates/engines/lsm/src/levels/", "crates/shared/sst/src/"];
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::common::{MemRun, Model, STORE, Taken, compare, scan, small_options, visible};
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions, Report, repair};
-use halite_lsm::sst::{DELETE, Error, PUT, RangeDelete, Result, SEQUENCE_MAX};
+use halite_lsm::levels::{Change, Direction, Error, Levels, LevelsOptions, Report, Result, repair};
 use halite_pmem::{Domain, Medium};
+use halite_sst::{DELETE, PUT, RangeDelete, SEQUENCE_MAX};
 use proptest::prelude::*;
 
 const CONTINUE: ControlFlow<()> = ControlFlow::Continue(());

@@ -8,7 +8,7 @@ use std::thread;
 use crate::common::{MemRun, Model, STORE, Taken, compare, small_options, visible};
 use halite_disk::Disk;
 use halite_lsm::levels::{Change, Direction, Levels, LevelsOptions};
-use halite_lsm::sst::{DELETE, PUT, RangeDelete, SEQUENCE_MAX};
+use halite_sst::{DELETE, PUT, RangeDelete, SEQUENCE_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

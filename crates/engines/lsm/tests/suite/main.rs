@@ -17,4 +17,3 @@ mod opening;
 mod repairs;
 mod sample;
 mod scan;
-mod table;

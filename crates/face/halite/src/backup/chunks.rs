@@ -13,7 +13,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 
-use xxhash_rust::xxh3::Xxh3;
+use halite_codec::{HEAD, Head, Seed};
 
 use super::BackupError;
 
@@ -21,9 +21,6 @@ const MAGIC: [u8; 8] = *b"HALITEBK";
 
 /// The number of the format.
 const VERSION: u32 = 1;
-
-/// Bytes of a chunk's head.
-const HEAD: usize = 16;
 
 /// The most bytes in a chunk of contents.
 const CHUNK_LEN: usize = 256 << 10;
@@ -42,18 +39,17 @@ pub(super) enum Kind {
     End = 3,
 }
 
-fn sum(seed: u64, number: u64, kind: u32, bytes: &[u8]) -> u64 {
-    let mut sum = Xxh3::with_seed(seed ^ number);
-    sum.update(&kind.to_le_bytes());
-    sum.update(&(bytes.len() as u32).to_le_bytes());
-    sum.update(bytes);
-    sum.digest()
+/// The head of a chunk, by its seed, kind and bytes.
+fn head(seed: Seed, kind: u32, bytes: &[u8]) -> Head {
+    let len = bytes.len() as u32;
+    let checksum = seed.checksum_of(&[&kind.to_le_bytes(), &len.to_le_bytes(), bytes]);
+    Head { first: kind, second: len, checksum }
 }
 
 /// Writes chunks.
 pub(super) struct ChunkWriter<W> {
     out: W,
-    seed: u64,
+    seed: Seed,
     number: u64,
     contents: Vec<u8>,
     /// Bytes written so far.
@@ -67,11 +63,11 @@ impl<W: Write> ChunkWriter<W> {
     pub(super) fn begin(out: W, id: u128, header: &[u8]) -> Result<Self, BackupError> {
         let (bytes, contents_len) = (0, 0);
         let mut writer =
-            Self { out, seed: 0, number: 0, contents: Vec::new(), bytes, contents_len };
+            Self { out, seed: Seed::NONE, number: 0, contents: Vec::new(), bytes, contents_len };
         writer.write(&MAGIC)?;
         writer.write(&VERSION.to_le_bytes())?;
         writer.chunk(Kind::Header, header)?;
-        writer.seed = id as u64;
+        writer.seed = Seed::new(id as u64);
         Ok(writer)
     }
 
@@ -108,12 +104,8 @@ impl<W: Write> ChunkWriter<W> {
     }
 
     fn chunk(&mut self, kind: Kind, bytes: &[u8]) -> Result<(), BackupError> {
-        let sum = sum(self.seed, self.number, kind as u32, bytes);
-        let mut head = [0; HEAD];
-        head[..4].copy_from_slice(&(kind as u32).to_le_bytes());
-        head[4..8].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-        head[8..].copy_from_slice(&sum.to_le_bytes());
-        self.write(&head)?;
+        let head = head(self.seed.numbered(self.number), kind as u32, bytes);
+        self.write(&head.bytes())?;
         self.write(bytes)?;
         self.number += 1;
         Ok(())
@@ -128,7 +120,7 @@ impl<W: Write> ChunkWriter<W> {
 /// Reads chunks, and uses no byte of a chunk before its checksum is verified.
 pub(super) struct ChunkReader<R> {
     input: R,
-    seed: u64,
+    seed: Seed,
     /// The number of the next chunk.
     pub(super) number: u64,
     /// Bytes read so far.
@@ -138,7 +130,7 @@ pub(super) struct ChunkReader<R> {
 impl<R: Read> ChunkReader<R> {
     /// Reads how a backup begins; returns the header too.
     pub(super) fn begin(input: R) -> Result<(Self, Vec<u8>), BackupError> {
-        let mut reader = Self { input, seed: 0, number: 0, bytes: 0 };
+        let mut reader = Self { input, seed: Seed::NONE, number: 0, bytes: 0 };
         let mut magic = [0; MAGIC.len()];
         let len = reader.fill(&mut magic)?;
         if len == 0 {
@@ -162,18 +154,16 @@ impl<R: Read> ChunkReader<R> {
 
     /// The id of the backup, which the sums of all other chunks are seeded with.
     pub(super) fn set_id(&mut self, id: u128) {
-        self.seed = id as u64;
+        self.seed = Seed::new(id as u64);
     }
 
     /// Reads the next chunk, and adds its bytes to `out`.
     pub(super) fn next(&mut self, out: &mut Vec<u8>) -> Result<Kind, BackupError> {
-        let mut head = [0; HEAD];
-        self.read_exact(&mut head)?;
-        let word =
-            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (kind, len) = (word(0), word(4) as usize);
-        let expected = u64::from(word(8)) | u64::from(word(12)) << 32;
-        let kind = match kind {
+        let mut bytes = [0; HEAD];
+        self.read_exact(&mut bytes)?;
+        let stored = Head::of_bytes(&bytes);
+        let len = stored.second as usize;
+        let kind = match stored.first {
             1 if self.number == 0 => Kind::Header,
             2 => Kind::Contents,
             3 => Kind::End,
@@ -190,7 +180,7 @@ impl<R: Read> ChunkReader<R> {
         if out.len() - begin < len {
             return Err(BackupError::Truncated { chunk: self.number });
         }
-        if sum(self.seed, self.number, kind as u32, &out[begin..]) != expected {
+        if head(self.seed.numbered(self.number), kind as u32, &out[begin..]) != stored {
             return Err(self.damaged("a chunk does not have its checksum"));
         }
         self.number += 1;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use halite_lsm::levels::{Direction, Levels, LevelsOptions, Snapshots, SortedRun, Source};
-use halite_lsm::sst::{
-    Compression, DELETE, Entry, Found, PUT, RANGE_DELETE, RangeDelete, Result, SEQUENCE_MAX, Span,
-    TableOptions,
+use halite_codec::Compression;
+use halite_lsm::levels::{Direction, Levels, LevelsOptions, Result, Snapshots, SortedRun, Source};
+use halite_sst::{
+    DELETE, Entry, Found, PUT, RANGE_DELETE, RangeDelete, SEQUENCE_MAX, Span, TableOptions,
 };
 use parking_lot::Mutex;
 

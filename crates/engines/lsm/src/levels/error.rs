@@ -1,0 +1,161 @@
+//! The errors of the levels.
+
+use std::sync::Arc;
+
+/// A result of the levels.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of the levels: the file, what is wrong with it, the way out.
+///
+/// It can be cloned: the failure of one compaction is reported to all threads that wait for it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Stored bytes do not have their checksum, contradict each other, or end too early.
+    #[error(
+        "{file} is damaged: {what}: {why}; run `halite check`, and repair it or restore a copy"
+    )]
+    Damaged {
+        /// The file's name in the store's folder.
+        file: String,
+        /// Which part of it.
+        what: String,
+        /// What is wrong with that.
+        why: String,
+    },
+
+    /// A file that the store needs is not there.
+    #[error("{file} is missing; bring it back from a copy, or repair the store without it")]
+    Missing {
+        /// The file's name in the store's folder.
+        file: String,
+    },
+
+    /// A file belongs to another store.
+    #[error("{file} belongs to the store {found:032x}, not to {wanted:032x}; move it away")]
+    Foreign {
+        /// The file's name in the store's folder.
+        file: String,
+        /// The store that it belongs to.
+        found: u128,
+        /// The store whose folder it lies in.
+        wanted: u128,
+    },
+
+    /// A file has the name of another one.
+    #[error("{file} says that its number is {found}; give it the name that it had")]
+    Misnamed {
+        /// The file's name in the store's folder.
+        file: String,
+        /// The number that the file itself says.
+        found: u64,
+    },
+
+    /// A file has a format that this version does not read.
+    #[error(
+        "{file} has format {found}; this version reads format {known}; use the one that wrote it"
+    )]
+    Format {
+        /// The file's name in the store's folder.
+        file: String,
+        /// The format's number.
+        found: u32,
+        /// The number of the format that can be read.
+        known: u32,
+    },
+
+    /// A file has blocks that are compressed with Zstandard, and this build is without.
+    #[error("{file} is compressed with Zstandard; use a build with the feature `zstd`")]
+    NotBuiltIn {
+        /// The file's name in the store's folder.
+        file: String,
+    },
+
+    /// The folder has tables, and no manifest that says what they are.
+    #[error(
+        "there are tables, but no CURRENT that says which manifest is theirs; repair the store"
+    )]
+    NoManifest,
+
+    /// There is nothing to repair.
+    #[error(
+        "there is nothing in the folder that is the store's; name the folder that has its levels, or restore a copy"
+    )]
+    Nothing,
+
+    /// The levels are closing: a compaction stopped before it was done.
+    #[error(
+        "the levels are closing; what was not compacted will be when the store is opened again"
+    )]
+    Closing,
+
+    /// The levels take no writes any more.
+    #[error("the levels take nothing after an earlier failure ({why}); open the store again")]
+    Stopped {
+        /// The earlier failure.
+        why: String,
+    },
+
+    /// An error of a file.
+    #[error(transparent)]
+    Disk(#[from] Arc<halite_disk::Error>),
+}
+
+impl From<halite_disk::Error> for Error {
+    fn from(error: halite_disk::Error) -> Self {
+        Self::Disk(Arc::new(error))
+    }
+}
+
+impl From<halite_sst::Error> for Error {
+    fn from(error: halite_sst::Error) -> Self {
+        use halite_sst::Error as Table;
+        match error {
+            Table::Damaged { file, what, why } => Self::Damaged { file, what, why },
+            Table::Missing { file } => Self::Missing { file },
+            Table::Foreign { file, found, wanted } => Self::Foreign { file, found, wanted },
+            Table::Misnamed { file, found } => Self::Misnamed { file, found },
+            Table::Format { file, found, known } => Self::Format { file, found, known },
+            Table::NotBuiltIn { file } => Self::NotBuiltIn { file },
+            Table::Disk(error) => Self::Disk(error),
+            // An error that tables have since: its message names the file.
+            other => Self::damaged(other.file().unwrap_or_default(), "table", other.to_string()),
+        }
+    }
+}
+
+impl Error {
+    /// The file that cannot be read as what it is, if the error is of one.
+    #[must_use]
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::Damaged { file, .. }
+            | Self::Missing { file }
+            | Self::Foreign { file, .. }
+            | Self::Misnamed { file, .. }
+            | Self::Format { file, .. }
+            | Self::NotBuiltIn { file } => Some(file),
+            Self::NoManifest
+            | Self::Nothing
+            | Self::Closing
+            | Self::Stopped { .. }
+            | Self::Disk(_) => None,
+        }
+    }
+
+    /// An error of reading a file. A part that the device cannot read, or that is cut off, is damaged: other files
+    /// may be read.
+    pub(crate) fn of_reading(file: &str, what: &str, error: halite_disk::Error) -> Self {
+        match error {
+            error if error.is_unreadable() => Self::damaged(file, what, error.to_string()),
+            error @ halite_disk::Error::Short { .. } => {
+                Self::damaged(file, what, error.to_string())
+            }
+            error => error.into(),
+        }
+    }
+
+    pub(crate) fn damaged(file: &str, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Damaged { file: file.to_owned(), what: what.into(), why: why.into() }
+    }
+}

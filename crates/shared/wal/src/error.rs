@@ -1,0 +1,53 @@
+//! The errors of logs.
+
+use std::sync::Arc;
+
+/// A result of a log.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a log: the file, what is wrong with it, the way out.
+///
+/// It can be cloned: a failure is reported to all threads that wait for the log.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Stored batches do not have their checksum, do not follow each other, or end too early.
+    #[error(
+        "{file} is damaged: {what}: {why}; run `halite check`, and repair it or restore a copy"
+    )]
+    Damaged {
+        /// The file's name in the store's folder.
+        file: String,
+        /// Which part of it.
+        what: String,
+        /// What is wrong with that.
+        why: String,
+    },
+
+    /// A file that the store needs is not there.
+    #[error("{file} is missing; bring it back from a copy, or repair the store without it")]
+    Missing {
+        /// The file's name in the store's folder.
+        file: String,
+    },
+
+    /// The next file could not be made. The log has not changed.
+    #[error("the log cannot go on in a new file: {0}; remove the reason and write again")]
+    NoFile(Arc<halite_disk::Error>),
+
+    /// An error of a file.
+    #[error(transparent)]
+    Disk(#[from] Arc<halite_disk::Error>),
+}
+
+impl From<halite_disk::Error> for Error {
+    fn from(error: halite_disk::Error) -> Self {
+        Self::Disk(Arc::new(error))
+    }
+}
+
+impl Error {
+    pub(crate) fn damaged(file: &str, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Damaged { file: file.to_owned(), what: what.into(), why: why.into() }
+    }
+}
