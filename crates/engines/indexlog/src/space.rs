@@ -20,6 +20,7 @@ use crate::read::view::View;
 pub(crate) mod allocations;
 pub(crate) mod block_map;
 pub(crate) mod blocks;
+pub(crate) mod carving;
 mod free_blocks;
 pub(crate) mod health;
 pub(crate) mod limbo;
@@ -32,6 +33,7 @@ pub(crate) mod victims;
 
 use block_map::{BlockMap, FIRSTS, Life, State};
 use blocks::Blocks;
+use carving::Carving;
 use health::WriterHealth;
 use limbo::{Limbo, LimboList};
 
@@ -44,7 +46,7 @@ use limbo::{Limbo, LimboList};
 ///   it is in limbo.
 pub(crate) struct Space {
     pool: Pool,
-    device: Device,
+    carving: Carving,
     /// The seed of the partition's checksums.
     salt: u64,
     map: BlockMap,
@@ -66,7 +68,7 @@ impl Space {
     pub(crate) fn new(segments: &Segments, device: Device, map: BlockMap) -> Result<Self> {
         Ok(Self {
             pool: segments.pool().clone(),
-            device,
+            carving: Carving::new(device),
             salt: map.salt(),
             map,
             blocks: Blocks::new(segments.pool().random()?),
@@ -84,7 +86,12 @@ impl Space {
     }
 
     pub(crate) fn device(&self) -> &Device {
-        &self.device
+        self.carving.device()
+    }
+
+    /// The segments of the data device, to take blocks and pieces of.
+    pub(crate) fn carving(&self) -> &Carving {
+        &self.carving
     }
 
     /// The seed of the partition's checksums.

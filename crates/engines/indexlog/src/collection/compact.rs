@@ -38,14 +38,7 @@ impl Collector {
         share: u32,
         kept_by: Option<u64>,
     ) -> Result<bool> {
-        let since = kept_by.unwrap_or(0);
-        let sparsest = {
-            let view = view.read();
-            storage
-                .space
-                .blocks()
-                .sparsest_split(share, |block| view.pieces.are_all_born_since(block, since))
-        };
+        let sparsest = storage.space.blocks().sparsest_split(share, kept_by.unwrap_or(0));
         let Some(block) = sparsest else { return Ok(false) };
         let mut moved = false;
         storage.space.blocks_mut().close_split(Some(block));
@@ -96,7 +89,7 @@ impl Collector {
                 let before = values.pieces.get(&0).map_or(0, Vec::len);
                 let written = storage.space.write_value(view, &mut values, (0, seq), bytes, false);
                 if let Err(error) = written {
-                    storage.space.discard(view, values);
+                    storage.space.discard(values);
                     return error.map_or(Ok(false), Err);
                 }
                 kept.extend(&values.pieces[&0][before..]);
@@ -124,7 +117,12 @@ impl Collector {
             storage.space.blocks_mut().clear_owner(piece.place.get());
             storage.space.blocks_mut().died(piece.block(), piece.len.get().into());
             self.count_moved(piece.len.get().into());
-            let limbo = Limbo::piece(&piece, view.piece_shown(&piece), record.seq(), seq);
+            let limbo = Limbo::piece(
+                &piece,
+                storage.space.blocks().piece_shown(piece.place.get(), view.epoch),
+                record.seq(),
+                seq,
+            );
             storage.space.push_limbo(limbo);
         }
         view.position = storage.next();

@@ -217,7 +217,7 @@ impl Log {
         }
         let block = space.take_block(view)?;
         let incarnation = space.blocks().incarnation(block);
-        let readable = self.tail.enter(space.device(), block, incarnation, space.salt())?;
+        let readable = self.tail.enter(space.carving(), block, incarnation, space.salt())?;
         view.write().set_block(block, readable);
         space.open(block, seq);
         Ok(())

@@ -9,21 +9,20 @@
 //! therefore change only when its record is proved durable (`space/release.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use halite_alloc::Device;
 use halite_contract::{Error, Op, Result};
-use halite_pmem::{Appender, Flushed, Fresh};
+use halite_pmem::{Flushed, InFlight, Parcel};
 use halite_sim::locks::RwLock;
 
-use crate::BLOCKS_PER_SEGMENT;
-use crate::durability::pending::Pending;
+use crate::durability::pending::PendingPiece;
 use crate::read::view::View;
 use crate::record::{Draft, PIECES_MAX, Piece, Record};
 use crate::space::Space;
-use crate::space::split::{UNIT, UNITS};
+use crate::space::carving::{Carving, in_segment};
 
 /// Pieces that were streamed, each with the token that its fence takes.
-pub(crate) type Streamed = Vec<(Appender, Flushed)>;
+pub(crate) type Streamed = Vec<(InFlight, Flushed)>;
 
 /// The values of a write that are not inline: written, and not yet durable.
 #[derive(Default)]
@@ -32,21 +31,15 @@ pub(crate) struct Values {
     pub(crate) pieces: BTreeMap<usize, Vec<Piece>>,
     pub(crate) streamed: Streamed,
     /// Pieces that were written through the cache.
-    pub(crate) pending: Vec<Pending>,
-}
-
-/// Claims the place of a piece.
-pub(crate) fn claim_piece(device: &Device, place: u32, len: u64) -> Result<Fresh> {
-    let units = UNITS * BLOCKS_PER_SEGMENT;
-    Ok(device.claim(place / units, u64::from(place % units) * UNIT, len)?)
+    pub(crate) pending: Vec<PendingPiece>,
 }
 
 /// The pieces of a record's value, if all of them have the checksums that it says.
-pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Option<Vec<Fresh>> {
+pub(crate) fn read_whole(carving: &Carving, record: &Record<'_>, salt: u64) -> Option<Vec<Parcel>> {
     let read = |piece: &Piece| {
-        let fresh = claim_piece(device, piece.place.get(), piece.len.get().into()).ok()?;
-        fresh.read_ahead();
-        piece.matches(fresh.bytes(), salt, record.seq()).then_some(fresh)
+        let parcel = carving.piece(piece.place.get(), piece.len.get().into()).ok()?;
+        parcel.read_ahead();
+        piece.matches(parcel.bytes(), salt, record.seq()).then_some(parcel)
     };
     record.pieces().iter().map(read).collect()
 }
@@ -69,7 +62,7 @@ impl Space {
                 && let Err(error) =
                     self.write_value(view, &mut values, (at, first + at as u64), value, waits)
             {
-                self.discard(view, values);
+                self.discard(values);
                 return Err(error.unwrap_or_else(|| self.full()));
             }
         }
@@ -99,17 +92,17 @@ impl Space {
             let piece = Piece::new(place, bytes, self.salt(), seq);
             pieces.push(piece);
             self.blocks_mut().born(piece.block(), len);
-            let mut appender =
-                claim_piece(self.device(), place, len).map_err(Some)?.into_appender(0);
-            let published = appender.published().clone();
-            view.write().pieces.insert(place, born, published.clone());
+            let (segment, at) = in_segment(place);
+            let parcels = self.carving().segment(segment).map_err(Some)?;
+            if !view.read().pieces.shows(segment, &parcels) {
+                view.write().pieces.show(segment, Arc::clone(&parcels));
+            }
+            let parcel = parcels.take(at, len).map_err(|error| Some(error.into()))?;
             if waits {
-                let flushed = appender.write_stream(bytes);
-                values.streamed.push((appender, flushed));
+                values.streamed.push(parcel.stream(bytes));
             } else {
-                let range = appender.write(bytes);
-                appender.reveal();
-                values.pending.push(Pending::new(published, range));
+                parcel.write(bytes);
+                values.pending.push(PendingPiece::new(parcels, at, len));
             }
             rest = behind;
         }
@@ -117,12 +110,12 @@ impl Space {
     }
 
     /// Gives back the blocks of values that no record refers to.
-    pub(crate) fn discard(&mut self, view: &RwLock<View>, values: Values) {
-        let Values { pieces, streamed, pending } = values;
-        drop((streamed, pending));
+    pub(crate) fn discard(&mut self, values: Values) {
+        let Values { pieces, streamed, .. } = values;
+        drop(streamed);
         for piece in pieces.values().flatten() {
             let (place, len) = (piece.place.get(), piece.len.get().into());
-            view.write().pieces.remove(place);
+            self.carving().reclaim(place);
             self.blocks_mut().died(piece.block(), len);
             self.blocks_mut().free_piece(place, len);
         }

@@ -93,10 +93,7 @@ impl Space {
                 block
             }
             What::Piece { place, len, of } => {
-                let removed = view.write().pieces.remove(place);
-                let Some((born, published)) = removed else { return Ok(false) };
-                if let Err(published) = published.reclaim() {
-                    view.write().pieces.insert(place, born, published);
+                if !self.carving.reclaim(place) {
                     return Ok(false);
                 }
                 let proved = self.prove(of, durability);

@@ -74,8 +74,16 @@ struct Split {
     class: usize,
     /// A bit for each slot that is taken.
     taken: u64,
-    /// The record of the piece in each slot.
-    owners: Box<[Option<Entry>]>,
+    slots: Box<[Slot]>,
+}
+
+/// What is known of the piece in a slot.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Its record.
+    owner: Option<Entry>,
+    /// The epoch in which it was made.
+    born: u64,
 }
 
 /// The split blocks.
@@ -94,12 +102,12 @@ pub(crate) struct Splits {
 impl Splits {
     /// Splits a block.
     pub(crate) fn add(&mut self, block: u32, class: usize) {
-        let owners = vec![None; slots_of(class) as usize].into();
+        let slots = vec![Slot::default(); slots_of(class) as usize].into();
         let at = block as usize;
         if self.blocks.len() <= at {
             self.blocks.resize_with(at + 1, || None);
         }
-        self.blocks[at] = Some(Split { class, taken: 0, owners });
+        self.blocks[at] = Some(Split { class, taken: 0, slots });
         self.open[class].insert((0, block));
         self.free[class] += u64::from(slots_of(class));
     }
@@ -160,7 +168,7 @@ impl Splits {
         }
         let before = split.taken.count_ones();
         split.taken ^= bit;
-        split.owners[(place % UNITS / units) as usize] = None;
+        split.slots[(place % UNITS / units) as usize] = Slot::default();
         let after = split.taken.count_ones();
         if before < slots_of(class) {
             self.open[class].remove(&(before, block));
@@ -179,29 +187,56 @@ impl Splits {
 
     /// Notes which record has the piece at a place, if one has.
     pub(crate) fn set_owner(&mut self, place: u32, owner: Option<Entry>) {
-        if let Some(split) = self.get_mut(place / UNITS) {
-            split.owners[(place % UNITS / (UNITS / slots_of(split.class))) as usize] = owner;
+        if let Some(slot) = self.slot_mut(place) {
+            slot.owner = owner;
         }
+    }
+
+    /// Notes the epoch in which the piece at a place was made, if it is in a slot.
+    pub(crate) fn set_born(&mut self, place: u32, born: u64) {
+        if let Some(slot) = self.slot_mut(place) {
+            slot.born = born;
+        }
+    }
+
+    fn slot_mut(&mut self, place: u32) -> Option<&mut Slot> {
+        let split = self.get_mut(place / UNITS)?;
+        split.slots.get_mut((place % UNITS / (UNITS / slots_of(split.class))) as usize)
+    }
+
+    /// The epoch in which the piece at a place was made, if it is in a slot.
+    pub(crate) fn born(&self, place: u32) -> Option<u64> {
+        let split = self.get(place / UNITS)?;
+        Some(split.slots[(place % UNITS / (UNITS / slots_of(split.class))) as usize].born)
     }
 
     /// The records that have pieces in a block.
     pub(crate) fn owners(&self, block: u32) -> Vec<Entry> {
         let split = self.get(block);
-        let mut owners: Vec<_> =
-            split.iter().flat_map(|split| split.owners.iter().flatten()).copied().collect();
+        let mut owners: Vec<_> = split
+            .iter()
+            .flat_map(|split| split.slots.iter().filter_map(|slot| slot.owner))
+            .collect();
         owners.dedup_by_key(|entry| (entry.block(), entry.offset()));
         owners
     }
 
-    /// The sparsest block that `may` be emptied, among the first [`LOOKED_AT`] of each class, if less than `share` of
-    /// 8 parts of it is taken and its pieces find other slots of the class. Blocks in which nothing `is_alive` are
-    /// passed over: they are about to be whole.
+    /// The sparsest block all of whose pieces were made in epoch `since` or later, among the first [`LOOKED_AT`] of each
+    /// class, if less than `share` of 8 parts of it is taken and its pieces find other slots of the class. Blocks in
+    /// which nothing `is_alive` are passed over: they are about to be whole.
     pub(crate) fn sparsest(
         &self,
         share: u32,
         is_alive: impl Fn(u32) -> bool,
-        may: impl Fn(u32) -> bool,
+        since: u64,
     ) -> Option<u32> {
+        let is_young = |slot: &Slot| slot.born >= since;
+        let may = |block: u32| {
+            let slots = self.get(block).into_iter().flat_map(|split| {
+                split.slots.iter().enumerate().filter(|(at, _)| split.taken >> at & 1 != 0)
+            });
+            slots.map(|(_, slot)| slot).all(is_young)
+        };
         let of_class = |class: usize| {
             let slots = slots_of(class);
             let alive = self.open[class].iter().filter(|(_, block)| is_alive(*block));

@@ -130,7 +130,8 @@ impl Storage {
                 for piece in record.pieces() {
                     self.space.blocks_mut().clear_owner(piece.place.get());
                     self.space.blocks_mut().died(piece.block(), piece.len.get().into());
-                    let shown = view.piece_shown(piece);
+                    let place = piece.place.get();
+                    let shown = self.space.blocks().piece_shown(place, view.epoch);
                     let replaced_by = self.next() - 1;
                     let limbo = Limbo::piece(piece, shown, record.seq(), replaced_by);
                     self.space.push_limbo(limbo);

@@ -5,6 +5,7 @@ use halite_contract::{Error, Result};
 use super::{Blocks, Use};
 use crate::BLOCK;
 use crate::entry::Entry;
+use crate::read::scans::Shown;
 use crate::space::split::{CLASSES, UNIT, UNITS, class_of, first_piece, size_of_class, slots_of};
 
 impl Blocks {
@@ -12,9 +13,14 @@ impl Blocks {
     /// place for a piece of its full length, a shorter one is taken.
     pub(crate) fn take_piece(&mut self, rest: u64, epoch: u64) -> Option<(u32, u64)> {
         let free = self.free.count();
-        let place = self.find_piece(rest);
+        let found = self.find_piece(rest);
+        if let Some((place, _)) = found {
+            self.splits.set_born(place, epoch);
+            // Of a piece in whole blocks; of slots the block's epoch is not asked for.
+            self.blocks[(place / UNITS) as usize].shown.born = epoch;
+        }
         self.allocations.note(epoch, free - self.free.count(), self.blocks.len());
-        place
+        found
     }
 
     fn find_piece(&mut self, rest: u64) -> Option<(u32, u64)> {
@@ -102,10 +108,17 @@ impl Blocks {
         self.splits.owners(block)
     }
 
-    /// The sparsest split block, of those of which less than `share` of 8 parts is taken and whose pieces `may` move
-    /// and find other slots.
-    pub(crate) fn sparsest_split(&self, share: u32, may: impl Fn(u32) -> bool) -> Option<u32> {
-        self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0, may)
+    /// The sparsest split block, of those of which less than `share` of 8 parts is taken, all of whose pieces were made
+    /// in epoch `since` or later and find other slots.
+    pub(crate) fn sparsest_split(&self, share: u32, since: u64) -> Option<u32> {
+        self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0, since)
+    }
+
+    /// The epochs that show the piece at a place, which the change under way, in epoch `now`, hides.
+    pub(crate) fn piece_shown(&self, place: u32, now: u64) -> Shown {
+        let born = self.splits.born(place);
+        let whole_blocks = || self.blocks.get((place / UNITS) as usize).map(|meta| meta.shown.born);
+        Shown { born: born.or_else(whole_blocks).unwrap_or(0), hidden: now }
     }
 
     /// Takes a run of at most `wanted` free blocks of one segment for a value: the first that is long
