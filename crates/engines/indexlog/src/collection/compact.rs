@@ -11,12 +11,11 @@ use halite_sim::locks::RwLock;
 
 use crate::collection::collector::Collector;
 use crate::entry::Entry;
-use crate::log::overflow::Values;
+use crate::log::overflow::{How, Values};
 use crate::read::view::View;
 use crate::record::Piece;
 use crate::space::limbo::Limbo;
 use crate::space::reserves::RESERVE_COLLECT;
-use crate::space::split::UNITS;
 use crate::storage::Storage;
 use crate::storage::liveness::is_at;
 
@@ -84,17 +83,18 @@ impl Collector {
         let mut kept = Vec::new();
         let mut gone = Vec::new();
         for (piece, bytes) in record.pieces().iter().zip(bytes) {
-            if piece.place.get() / UNITS == block {
+            if piece.block() == block {
                 gone.push(*piece);
                 let before = values.pieces.get(&0).map_or(0, Vec::len);
-                let written = storage.space.write_value(view, &mut values, (0, seq), bytes, false);
+                let written =
+                    storage.space.write_value(view, &mut values, (0, seq), bytes, How::Moved);
                 if let Err(error) = written {
                     storage.space.discard(values);
                     return error.map_or(Ok(false), Err);
                 }
                 kept.extend(&values.pieces[&0][before..]);
             } else {
-                kept.push(Piece::new(piece.place.get(), bytes, storage.space.salt(), seq));
+                kept.push(Piece::new(piece.place(), bytes, storage.space.salt(), seq));
             }
         }
         values.pieces.insert(0, kept);
@@ -114,12 +114,12 @@ impl Collector {
         storage.space.blocks_mut().hide(current.block(), current.footprint(), view.epoch);
         self.count_moved(new.footprint());
         for piece in gone {
-            storage.space.blocks_mut().clear_owner(piece.place.get());
-            storage.space.blocks_mut().died(piece.block(), piece.len.get().into());
-            self.count_moved(piece.len.get().into());
+            storage.space.blocks_mut().clear_owner(piece.place());
+            storage.space.blocks_mut().died(piece.block(), piece.len());
+            self.count_moved(piece.len());
             let limbo = Limbo::piece(
                 &piece,
-                storage.space.blocks().piece_shown(piece.place.get(), view.epoch),
+                storage.space.blocks().piece_shown(piece.place(), view.epoch),
                 record.seq(),
                 seq,
             );

@@ -148,7 +148,7 @@ impl Collector {
                 }
             }
             for piece in record.pieces() {
-                accounts.set_owner(piece.place.get(), new);
+                accounts.set_owner(piece.place(), new);
             }
             self.count_moved(new.footprint());
         }

@@ -101,7 +101,7 @@ impl Log {
         let entry = self.tail.push(!pieces.is_empty(), encode);
         self.entries.push(entry);
         let blocks = space.blocks_mut();
-        pieces.iter().for_each(|piece| blocks.set_owner(piece.place.get(), entry));
+        pieces.iter().for_each(|piece| blocks.set_owner(piece.place(), entry));
         Ok(())
     }
 

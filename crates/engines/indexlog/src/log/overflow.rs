@@ -1,7 +1,7 @@
 //! Large values, in blocks of their own.
 //!
-//! A value that is not inline is cut into pieces (`space/split.rs`), each in a slot of a block or in a run of blocks of
-//! one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
+//! A value that is not inline has one piece, or more where it is long or the space is scattered (`space/split.rs`), each in
+//! a run of units of a block or in a run of blocks of one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
 //! The map does not know them: a place is part of a value if a live record says so.
 //!
 //! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not: recovery
@@ -34,10 +34,21 @@ pub(crate) struct Values {
     pub(crate) pending: Vec<PendingPiece>,
 }
 
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Past the cache: the write waits for it.
+    Streamed,
+    /// Through the cache.
+    Cached,
+    /// Through the cache, into split blocks that are there: it is moved to make a block free.
+    Moved,
+}
+
 /// The pieces of a record's value, if all of them have the checksums that it says.
 pub(crate) fn read_whole(carving: &Carving, record: &Record<'_>, salt: u64) -> Option<Vec<Parcel>> {
     let read = |piece: &Piece| {
-        let parcel = carving.piece(piece.place.get(), piece.len.get().into()).ok()?;
+        let parcel = carving.piece(piece.place(), piece.len()).ok()?;
         parcel.read_ahead();
         piece.matches(parcel.bytes(), salt, record.seq()).then_some(parcel)
     };
@@ -56,11 +67,12 @@ impl Space {
         waits: bool,
     ) -> Result<Values> {
         let mut values = Values::default();
+        let how = if waits { How::Streamed } else { How::Cached };
         for (at, op) in ops.iter().enumerate() {
             let Op::Put { value, .. } = *op else { continue };
             if Draft::needs_overflow(value)
                 && let Err(error) =
-                    self.write_value(view, &mut values, (at, first + at as u64), value, waits)
+                    self.write_value(view, &mut values, (at, first + at as u64), value, how)
             {
                 self.discard(values);
                 return Err(error.unwrap_or_else(|| self.full()));
@@ -77,7 +89,7 @@ impl Space {
         values: &mut Values,
         (at, seq): (usize, u64),
         value: &[u8],
-        waits: bool,
+        how: How,
     ) -> std::result::Result<(), Option<Error>> {
         let born = view.read().epoch;
         let mut rest = value;
@@ -85,9 +97,10 @@ impl Space {
             let pieces = values.pieces.entry(at).or_default();
             let is_fine = pieces.len() < PIECES_MAX;
             // The free places may be too scattered.
+            let splits = how != How::Moved;
             let found =
-                if is_fine { self.blocks_mut().take_piece(rest.len() as u64, born) } else { None };
-            let Some((place, len)) = found else { return Err(None) };
+                is_fine.then(|| self.blocks_mut().take_piece(rest.len() as u64, born, splits));
+            let Some((place, len)) = found.flatten() else { return Err(None) };
             let (bytes, behind) = rest.split_at(len as usize);
             let piece = Piece::new(place, bytes, self.salt(), seq);
             pieces.push(piece);
@@ -98,7 +111,7 @@ impl Space {
                 view.write().pieces.show(segment, Arc::clone(&parcels));
             }
             let parcel = parcels.take(at, len).map_err(|error| Some(error.into()))?;
-            if waits {
+            if how == How::Streamed {
                 values.streamed.push(parcel.stream(bytes));
             } else {
                 parcel.write(bytes);
@@ -114,7 +127,7 @@ impl Space {
         let Values { pieces, streamed, .. } = values;
         drop(streamed);
         for piece in pieces.values().flatten() {
-            let (place, len) = (piece.place.get(), piece.len.get().into());
+            let (place, len) = (piece.place(), piece.len());
             self.carving().reclaim(place);
             self.blocks_mut().died(piece.block(), len);
             self.blocks_mut().free_piece(place, len);

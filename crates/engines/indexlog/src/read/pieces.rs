@@ -34,8 +34,8 @@ impl Pieces {
     /// Pins a piece, if there is one of its length at its place: whether it is the piece that was written there, its
     /// checksum tells.
     pub(crate) fn pin(&self, piece: &Piece) -> Option<Pinned> {
-        let (segment, at) = in_segment(piece.place.get());
-        let (parcels, len) = (self.0.get(segment as usize)?.as_ref()?, piece.len.get().into());
+        let (segment, at) = in_segment(piece.place());
+        let (parcels, len) = (self.0.get(segment as usize)?.as_ref()?, piece.len());
         if len >= READ_AHEAD_FROM {
             parcels.read_ahead(at, len);
         }

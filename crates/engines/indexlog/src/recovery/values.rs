@@ -1,5 +1,6 @@
 //! Taking the places of the large values that records refer to.
 
+use halite_alloc::SEGMENT;
 use halite_contract::Result;
 
 use crate::entry::Entry;
@@ -8,6 +9,7 @@ use crate::read::view::View;
 use crate::record::Record;
 use crate::space::Space;
 use crate::space::carving::in_segment;
+use crate::space::split::{UNIT, units_of};
 
 /// Takes the places of a large value. `owner` points to the record, if it is in the log by now.
 pub(crate) fn take_pieces(
@@ -17,9 +19,9 @@ pub(crate) fn take_pieces(
     owner: Option<Entry>,
 ) -> Result<()> {
     for piece in record.pieces() {
-        let (place, len) = (piece.place.get(), u64::from(piece.len.get()));
+        let (place, len) = (piece.place(), piece.len());
         let (segment, at) = in_segment(place);
-        if len == 0 || at + len > halite_alloc::SEGMENT {
+        if len == 0 || at + units_of(len) * UNIT > SEGMENT {
             return Err(piece_damage(record, piece));
         }
         space.blocks_mut().take_found_piece(place, len)?;

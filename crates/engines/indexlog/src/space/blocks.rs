@@ -3,7 +3,7 @@
 //! All of it is volatile and rebuilt on open. The block of records that is collected next is chosen by `victims`. Large
 //! values have places of their own (`pieces`).
 
-mod pieces;
+pub(crate) mod pieces;
 
 use halite_sim::planted;
 

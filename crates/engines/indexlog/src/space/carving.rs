@@ -13,11 +13,11 @@ use super::split::{UNIT, UNITS};
 use crate::{BLOCK, BLOCKS_PER_SEGMENT};
 
 /// Units of a segment.
-const SEGMENT_UNITS: u32 = UNITS * BLOCKS_PER_SEGMENT;
+const SEGMENT_UNITS: u64 = UNITS * BLOCKS_PER_SEGMENT as u64;
 
 /// The segment of a piece's place, and where in it the piece begins, in bytes.
-pub(crate) fn in_segment(place: u32) -> (u32, u64) {
-    (place / SEGMENT_UNITS, u64::from(place % SEGMENT_UNITS) * UNIT)
+pub(crate) fn in_segment(place: u64) -> (u32, u64) {
+    ((place / SEGMENT_UNITS) as u32, place % SEGMENT_UNITS * UNIT)
 }
 
 /// The data device of a partition, and those of its segments that were carved.
@@ -58,13 +58,13 @@ impl Carving {
     }
 
     /// Takes the place of a piece of so many bytes.
-    pub(crate) fn piece(&self, place: u32, len: u64) -> Result<Parcel> {
+    pub(crate) fn piece(&self, place: u64, len: u64) -> Result<Parcel> {
         let (segment, at) = in_segment(place);
         Ok(self.segment(segment)?.take(at, len)?)
     }
 
     /// Frees the piece at a place, if one is kept there and no reader pins it. Returns whether it did.
-    pub(crate) fn reclaim(&self, place: u32) -> bool {
+    pub(crate) fn reclaim(&self, place: u64) -> bool {
         let (segment, at) = in_segment(place);
         self.segments.read().get(&segment).is_some_and(|parcels| parcels.reclaim(at))
     }

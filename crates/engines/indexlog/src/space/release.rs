@@ -99,7 +99,7 @@ impl Space {
                 let proved = self.prove(of, durability);
                 self.health.poison_by(proved)?;
                 self.blocks.free_piece(place, len);
-                place / UNITS
+                (place / UNITS) as u32
             }
         };
         let released = self.release_if_spare(block);
