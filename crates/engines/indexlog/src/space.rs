@@ -2,7 +2,7 @@
 //!
 //! A block that records are to go into is taken ([`Space::take_block`]), its word in the map says that it is open
 //! ([`Space::open`]), then that it is sealed ([`Space::seal`]); when the block is collected it goes to limbo
-//! (`limbo`), and out of it again (`release`). Pieces of large values have blocks, or slots of split blocks (`split`),
+//! (`limbo`), and out of it again (`release`). Pieces of large values have blocks, or runs of split blocks (`split`),
 //! that the map does not know. The block that collection copies to stays free in the map until its copies are covered.
 //! Where nothing is free, the pool has more segments (`segments`), or `collection` empties blocks.
 

@@ -1,8 +1,8 @@
 //! Emptying sparse split blocks, so that other pieces, and records, can have them.
 //!
-//! Values do not move otherwise. A store whose values change their lengths would be left with blocks of one class
-//! that each have a few pieces, and no block for another class. So, where the pool cannot grow, the pieces of such a
-//! block are written into slots of other blocks. Their records are written again under a new number; they refer to
+//! Values do not move otherwise. A store whose values change their lengths would be left with blocks
+//! that each have a few pieces, and no free block. So, where the pool cannot grow, the pieces of such a
+//! block are written into runs of other blocks. Their records are written again under a new number; they refer to
 //! the moved pieces at their new places and to the other pieces where they are. A reader of a change log sees a put
 //! of the value that the key has already.
 

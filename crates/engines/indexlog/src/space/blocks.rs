@@ -29,7 +29,7 @@ pub(crate) enum Use {
     Sealed,
     /// A part of a value.
     Overflow,
-    /// Slots for parts of values.
+    /// Runs of units for parts of values.
     Split,
     /// No records that the index points to, but a scan may still read it.
     Limbo,

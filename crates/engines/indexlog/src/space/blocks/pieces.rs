@@ -126,7 +126,7 @@ impl Blocks {
         self.splits.set_owner(place, None);
     }
 
-    /// Stops giving out slots of a block; given `None`, gives out those of all blocks again.
+    /// Stops giving out runs of a block; given `None`, gives out those of all blocks again.
     pub(crate) fn close_split(&mut self, block: Option<u32>) {
         self.splits.close(block);
     }
@@ -137,7 +137,7 @@ impl Blocks {
     }
 
     /// The sparsest split block, of those of which less than `share` of 8 parts is taken, all of whose pieces were made
-    /// in epoch `since` or later and find other slots.
+    /// in epoch `since` or later and find other runs.
     pub(crate) fn sparsest_split(&self, share: u32, since: u64) -> Option<u32> {
         self.splits.sparsest(share, |block| self.blocks[block as usize].live > 0, since)
     }
