@@ -178,7 +178,7 @@ fn write_values(parts: &mut [&mut Part<'_>], ops: &[Vec<Op<'_>>]) -> Result<Vec<
             Err(error) => {
                 let written = parts.iter_mut().zip(values);
                 written.for_each(|(part, values)| {
-                    part.writer.storage.space.discard(&part.partition.view, values);
+                    part.writer.storage.space.discard(values);
                 });
                 return Err(error);
             }

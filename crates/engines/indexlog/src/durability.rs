@@ -8,7 +8,7 @@ use halite_pmem::Flushed;
 
 pub(crate) mod pending;
 
-use pending::Pending;
+use pending::{Pending, PendingPiece};
 
 /// Blocks that may wait for a sync before a write brings it about: 8 MiB. They cannot be collected before it; and the
 /// map must be able to tell the numbers of their first records apart, with those of the largest batch.
@@ -32,7 +32,7 @@ pub(crate) struct Durability {
     /// Records that were written through the cache.
     pending: Vec<Pending>,
     /// Values that were written through the cache.
-    pending_values: Vec<Pending>,
+    pending_values: Vec<PendingPiece>,
     /// Blocks that the log left before all of their records were durable, with the bytes of their records.
     unsealed: Vec<(u32, u64)>,
 }
@@ -120,7 +120,7 @@ impl Durability {
     }
 
     /// Adds values that were written through the cache.
-    pub(crate) fn add_values(&mut self, values: Vec<Pending>) {
+    pub(crate) fn add_values(&mut self, values: Vec<PendingPiece>) {
         self.pending_values.extend(values);
     }
 
@@ -137,7 +137,7 @@ impl Durability {
     /// Starts the write-back of the values that were written through the cache.
     #[track_caller]
     pub(crate) fn flush_values(&mut self, flushed: &mut Vec<Flushed>) {
-        flushed.extend(self.pending_values.iter().map(Pending::flush));
+        flushed.extend(self.pending_values.iter().map(PendingPiece::flush));
         self.pending_values.clear();
     }
 

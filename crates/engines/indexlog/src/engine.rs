@@ -38,8 +38,11 @@ use crate::{PARTITIONS_MAX, batch};
 /// The root that says which engine a pool belongs to; its value is the version of the records' form.
 const ROOT: &str = "engine:indexlog";
 
-/// The version of the records' form. Earlier ones were never released.
-const VERSION: u64 = 5;
+/// The version of the records' form. Earlier ones than [`VERSION_READ`] were never released.
+const VERSION: u64 = 6;
+
+/// An older version that is read, and written on as the current one: its pieces of values begin at multiples of 2 KiB.
+const VERSION_READ: u64 = 5;
 
 /// An index+log store.
 pub struct IndexLog {
@@ -260,6 +263,8 @@ fn create(options: &EngineOptions) -> Result<Arc<Segments>> {
 fn check_version(segments: &Segments, options: &EngineOptions) -> Result<()> {
     match segments.root(ROOT) {
         Some(VERSION) => Ok(()),
+        // Before anything is written that the older version would take for damage.
+        Some(VERSION_READ) => Ok(segments.set_root(ROOT, VERSION)?),
         Some(version) if version > VERSION => Err(halite_alloc::Error::FutureVersion {
             path: options.pool.clone(),
             found: version.try_into().unwrap_or(u32::MAX),

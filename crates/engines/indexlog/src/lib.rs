@@ -36,8 +36,8 @@
 //!
 //! **Space** (`space`) comes back by collection (`collection`): live records move out of the block with the best
 //! benefit for its cost (`space/victims.rs`), in steps that writes pay for by the bytes they append; the block is free
-//! once no scan can read it (`space/limbo.rs`). Large values lie in slots of 2, 16 or 64 KiB, or in whole blocks of a
-//! segment (`space/split.rs`); they move only out of sparse blocks (`collection/compact.rs`).
+//! once no scan can read it (`space/limbo.rs`). Large values lie in runs of units of 256 bytes of a block, or in whole
+//! blocks of a segment (`space/split.rs`); they move only out of sparse blocks (`collection/compact.rs`).
 //!
 //! **Floors.** Modules import those of lower floors only, from the lowest on: the stored forms (`record`, `entry`,
 //! `space/block_map.rs`, `space/split.rs`, `batch/commit_record.rs`), their readers (`read`, `index`, `tombstones`),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! header (24 bytes)                        key       then, if inline   or else
-//! seq kind flags lag space key_len         key_len   value             value_len, pieces × {place,
-//!  8   1    1     2    4      4            bytes                       len, checksum}: 4 + 16 × n bytes
+//! seq kind flags lag space key_len         key_len   value             value_len, pieces × {window,
+//!  8   1    1     2    4      4            bytes                       len and unit, checksum}: 4 + 16 × n bytes
 //! remaining
 //!     4
 //! ```
@@ -25,15 +25,15 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::space::split::{UNITS, piece_space, pieces};
+use crate::space::split::{UNITS, UNITS_MIN, piece_space, pieces};
 use crate::{ALIGN, BLOCK};
 
 /// A batch starts at a multiple of this, in bytes: a line.
 pub(crate) const BATCH_ALIGN: u64 = halite_pmem::LINE;
 
-/// The longest value that is inline, in bytes. A longer one is stored apart (Lersch §5.6), and rarely moves
-/// (`collection/compact.rs`).
-pub(crate) const INLINE_LEN_MAX: usize = 2 << 10;
+/// The longest value that is inline, in bytes: 2 KiB, and what a caller may put before them. A longer one is stored
+/// apart (Lersch §5.6), and rarely moves (`collection/compact.rs`).
+pub(crate) const INLINE_LEN_MAX: usize = (2 << 10) + 64;
 
 /// The most pieces that a value may be scattered over: with the longest key they still fill a block.
 pub(crate) const PIECES_MAX: usize =
@@ -96,32 +96,55 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Piece {
-    /// Where it begins on the data device, in units of 2 KiB.
-    pub(crate) place: U32,
-    /// In bytes.
-    pub(crate) len: U32,
+    /// The window of 2 KiB of the data device that it begins in.
+    window: U32,
+    /// Its length in bytes, and in the upper three bits the unit of the window that it begins with. Version 5 of the
+    /// form has zeros there.
+    len_and_unit: U32,
     checksum: U64,
 }
 
+/// Bits of a piece's length.
+const PIECE_LEN_BITS: u32 = 29;
+
 impl Piece {
     /// Describes `bytes`, the part of a value that record `seq` refers to at `place`.
-    pub(crate) fn new(place: u32, bytes: &[u8], salt: u64, seq: u64) -> Self {
-        let checksum = Self::sum(place, bytes, salt, seq);
-        Self { place: place.into(), len: (bytes.len() as u32).into(), checksum: checksum.into() }
+    ///
+    /// # Panics
+    /// If the form has no room for the place or the length.
+    pub(crate) fn new(place: u64, bytes: &[u8], salt: u64, seq: u64) -> Self {
+        let window = u32::try_from(place / UNITS_MIN).expect("a device has fewer places");
+        let len = bytes.len() as u32;
+        assert!(bytes.len() < 1 << PIECE_LEN_BITS, "a piece is no longer than a segment");
+        let len_and_unit = len | ((place % UNITS_MIN) as u32) << PIECE_LEN_BITS;
+        let checksum = Self::sum(place, bytes, salt, seq).into();
+        Self { window: window.into(), len_and_unit: len_and_unit.into(), checksum }
+    }
+
+    /// Where it begins on the data device, in units.
+    pub(crate) fn place(&self) -> u64 {
+        let unit = self.len_and_unit.get() >> PIECE_LEN_BITS;
+        u64::from(self.window.get()) * UNITS_MIN + u64::from(unit)
+    }
+
+    /// In bytes.
+    pub(crate) fn len(&self) -> u64 {
+        u64::from(self.len_and_unit.get()) & ((1 << PIECE_LEN_BITS) - 1)
     }
 
     /// Whether `bytes` have the checksum of this piece.
     pub(crate) fn matches(&self, bytes: &[u8], salt: u64, seq: u64) -> bool {
-        self.checksum.get() == Self::sum(self.place.get(), bytes, salt, seq)
+        self.checksum.get() == Self::sum(self.place(), bytes, salt, seq)
     }
 
     /// The block that it begins in.
     pub(crate) fn block(&self) -> u32 {
-        self.place.get() / UNITS
+        (self.place() / UNITS) as u32
     }
 
-    fn sum(place: u32, bytes: &[u8], salt: u64, seq: u64) -> u64 {
-        xxh3_64_with_seed(bytes, seed(salt ^ seq, place, 0))
+    fn sum(place: u64, bytes: &[u8], salt: u64, seq: u64) -> u64 {
+        let (window, unit) = ((place / UNITS_MIN) as u32, (place % UNITS_MIN) as u32);
+        xxh3_64_with_seed(bytes, seed(salt ^ seq, window, unit))
     }
 }
 
@@ -211,7 +234,7 @@ impl Draft<'_> {
         out.extend_from_slice(header.as_bytes());
         out.extend_from_slice(self.key);
         if overflow {
-            let len = self.pieces.iter().map(|piece| piece.len.get()).sum::<u32>();
+            let len = self.pieces.iter().map(|piece| piece.len() as u32).sum::<u32>();
             out.extend_from_slice(U32::from(len).as_bytes());
             out.extend_from_slice(self.pieces.as_bytes());
         } else {

@@ -150,7 +150,7 @@ impl Recovering {
             let durable = storage.space.map().durable()?;
             let log = FoundLog::read(
                 device,
-                storage.space.device(),
+                storage.space.carving(),
                 storage.space.salt(),
                 durable,
                 cut.last_batch(),

@@ -2,7 +2,7 @@
 //!
 //! A block that records are to go into is taken ([`Space::take_block`]), its word in the map says that it is open
 //! ([`Space::open`]), then that it is sealed ([`Space::seal`]); when the block is collected it goes to limbo
-//! (`limbo`), and out of it again (`release`). Pieces of large values have blocks, or slots of split blocks (`split`),
+//! (`limbo`), and out of it again (`release`). Pieces of large values have blocks, or runs of split blocks (`split`),
 //! that the map does not know. The block that collection copies to stays free in the map until its copies are covered.
 //! Where nothing is free, the pool has more segments (`segments`), or `collection` empties blocks.
 
@@ -20,6 +20,7 @@ use crate::read::view::View;
 pub(crate) mod allocations;
 pub(crate) mod block_map;
 pub(crate) mod blocks;
+pub(crate) mod carving;
 mod free_blocks;
 pub(crate) mod health;
 pub(crate) mod limbo;
@@ -32,6 +33,7 @@ pub(crate) mod victims;
 
 use block_map::{BlockMap, FIRSTS, Life, State};
 use blocks::Blocks;
+use carving::Carving;
 use health::WriterHealth;
 use limbo::{Limbo, LimboList};
 
@@ -44,7 +46,7 @@ use limbo::{Limbo, LimboList};
 ///   it is in limbo.
 pub(crate) struct Space {
     pool: Pool,
-    device: Device,
+    carving: Carving,
     /// The seed of the partition's checksums.
     salt: u64,
     map: BlockMap,
@@ -66,7 +68,7 @@ impl Space {
     pub(crate) fn new(segments: &Segments, device: Device, map: BlockMap) -> Result<Self> {
         Ok(Self {
             pool: segments.pool().clone(),
-            device,
+            carving: Carving::new(device),
             salt: map.salt(),
             map,
             blocks: Blocks::new(segments.pool().random()?),
@@ -84,7 +86,12 @@ impl Space {
     }
 
     pub(crate) fn device(&self) -> &Device {
-        &self.device
+        self.carving.device()
+    }
+
+    /// The segments of the data device, to take blocks and pieces of.
+    pub(crate) fn carving(&self) -> &Carving {
+        &self.carving
     }
 
     /// The seed of the partition's checksums.

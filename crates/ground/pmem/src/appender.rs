@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::finished::Finished;
 use crate::frontier::Frontier;
+use crate::parcels::Pin;
 use crate::region::Region;
 use crate::{Fenced, Flushed, Fresh};
 
@@ -240,7 +241,8 @@ impl Published {
         }
         let len = range.end - range.start;
         let start = self.region.read(range.start, len);
-        Some(Pinned { start, len: len as usize, published: Arc::clone(self) })
+        let holder = Holder::Published { _published: Arc::clone(self) };
+        Some(Pinned { start, len: len as usize, holder })
     }
 
     /// Starts the write-back of `range`, for bytes that were revealed and not yet fenced.
@@ -270,11 +272,18 @@ impl Published {
 pub struct Pinned {
     start: *const u8,
     len: usize,
-    published: Arc<Published>,
+    holder: Holder,
 }
 
-// SAFETY: the bytes are immutable while `published` is held, and `Published` is itself shared
-// between threads.
+/// The owner of pinned bytes, which does not change them as long as it is held.
+#[derive(Clone)]
+enum Holder {
+    Published { _published: Arc<Published> },
+    Parcel { _pin: Pin },
+}
+
+// SAFETY: the bytes are immutable while `holder` is held, and both holders are themselves shared between
+// threads.
 unsafe impl Send for Pinned {}
 // SAFETY: as above.
 unsafe impl Sync for Pinned {}
@@ -287,7 +296,13 @@ impl Pinned {
     #[must_use]
     pub fn slice(self, range: Range<usize>) -> Self {
         let start = self[range.clone()].as_ptr();
-        Self { start, len: range.len(), published: self.published }
+        Self { start, len: range.len(), holder: self.holder }
+    }
+
+    /// Bytes of a parcel that is pinned: `len` from `start` on are initialised, and do not change before `pin` is
+    /// dropped.
+    pub(crate) fn of_parcel(start: *const u8, len: usize, pin: Pin) -> Self {
+        Self { start, len, holder: Holder::Parcel { _pin: pin } }
     }
 }
 
@@ -296,8 +311,8 @@ impl Deref for Pinned {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start..start + len` was inside the immutable parts of `published` when this was
-        // made, and these only grow while `published` is held.
+        // SAFETY: `start..start + len` was inside the immutable parts of the holder when this was made, and
+        // these only grow while it is held.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }

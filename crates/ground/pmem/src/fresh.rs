@@ -175,6 +175,30 @@ impl Fresh {
         self.pool().note_write_back(self.offset() + at, bytes.len() as u64);
     }
 
+    /// Stores all bytes past the cache, without ordering them: a fence of this thread has to follow. One store; as a
+    /// write-back, its lines.
+    #[track_caller]
+    pub(crate) fn stream_undrained(&mut self, bytes: &[u8]) -> Flushed {
+        self.writes += 1;
+        self.pool().counters().store();
+        // SAFETY: as in `write`.
+        unsafe { self.region.stream(0, bytes) };
+        self.pool().flushed(self.region.range(0, bytes.len() as u64, self.writes))
+    }
+
+    /// Asserts that `proof` proves all bytes durable, and tells a model that they are published.
+    #[track_caller]
+    pub(crate) fn assert_proven(&self, proof: &Fenced) {
+        let whole = self.region.is_proven(proof, 0, self.len());
+        assert!(whole && proof.proves.writes == self.writes, "the proof is about other bytes");
+        self.region.note_publication(proof);
+    }
+
+    /// The range.
+    pub(crate) fn into_region(self) -> Region {
+        self.region
+    }
+
     /// The token of a flush that covers all bytes between two offsets.
     pub(crate) fn hull(&self, range: Range<u64>) -> Flushed {
         Flushed::of(self.region.range(range.start, range.end - range.start, self.writes))
@@ -232,9 +256,7 @@ impl Fresh {
     #[must_use]
     #[track_caller]
     pub fn publish(self, proof: &Fenced) -> Arc<Published> {
-        let whole = self.region.is_proven(proof, 0, self.len());
-        assert!(whole && proof.proves.writes == self.writes, "the proof is about other bytes");
-        self.region.note_publication(proof);
+        self.assert_proven(proof);
         let end = self.len();
         Published::new(self.region, end)
     }

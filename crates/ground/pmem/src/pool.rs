@@ -14,7 +14,8 @@ use crate::file::{self, PoolFile, Span};
 use crate::map::Base;
 use crate::medium::Medium;
 use crate::memory::Memory;
-use crate::region::Region;
+use crate::parcels::Parcels;
+use crate::region::{Region, new_life};
 use crate::stream::Stream;
 use crate::syncs::Syncs;
 use crate::traffic::Counters;
@@ -334,6 +335,25 @@ impl Pool {
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Claimed`].
     pub fn claim(&self, offset: u64, len: u64) -> Result<Fresh> {
+        self.take(offset, len)?;
+        Ok(Fresh::new(Region::new(self.clone(), offset, len)))
+    }
+
+    /// Takes `offset..offset + len`, no byte of which has an owner, to be carved into [`Parcels`], until the last
+    /// handle, parcel and pin of them is dropped, or [`Parcels::end`].
+    ///
+    /// # Errors
+    /// As [`Pool::claim`].
+    ///
+    /// # Panics
+    /// If the range does not begin with a line, or is not some whole windows ([`crate::WINDOW`]), fewer than 128 Ki.
+    pub fn claim_parcels(&self, offset: u64, len: u64) -> Result<Arc<Parcels>> {
+        self.take(offset, len)?;
+        Ok(Parcels::new(self.clone(), offset, len, new_life()))
+    }
+
+    /// Takes a range from the claims.
+    fn take(&self, offset: u64, len: u64) -> Result<()> {
         let pool_len = self.len();
         let end = offset.checked_add(len).filter(|&end| len > 0 && end <= pool_len);
         let Some(end) = end else {
@@ -343,7 +363,7 @@ impl Pool {
         if !self.0.claims.take(offset, end) {
             return Err(Error::Claimed { path: self.path().to_owned(), offset, len });
         }
-        Ok(Fresh::new(Region::new(self.clone(), offset, len)))
+        Ok(())
     }
 
     /// Waits until all of `flushed`, write-backs of this thread, are durable. One fence; for
@@ -508,6 +528,11 @@ impl Pool {
     #[inline]
     pub(crate) fn address(&self, offset: u64) -> *mut u8 {
         self.0.base.address(offset)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.0.claims
     }
 
     pub(crate) fn give_back(&self, offset: u64) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use halite_pmem::{Domain, Error, LINE, Medium, Pool, PoolOptions, Traffic, UNIT};
+use halite_pmem::{Domain, Error, GRAIN, LINE, Medium, Parcels, Pool, PoolOptions, Traffic, UNIT};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -811,4 +811,109 @@ fn a_pool_in_memory_grows_and_leaves_nothing() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     drop((first, second, pool));
     assert!(matches!(Pool::open(&path, &options), Err(Error::Missing { .. })));
+}
+
+/// A pool of four segments, and parcels of its second one.
+fn parcels(path: &Path) -> (Pool, Arc<Parcels>) {
+    let mut options = options();
+    options.size_initial = 4 * UNIT;
+    let pool = new_pool(path, &options);
+    let parcels = pool.claim_parcels(UNIT, UNIT).unwrap();
+    (pool, parcels)
+}
+
+#[test]
+fn two_parcels_over_the_same_bytes_are_refused() {
+    let (_folder, path) = folder();
+    let (pool, parcels) = parcels(&path);
+    assert!(matches!(pool.claim(2 * UNIT - 1, 2), Err(Error::Claimed { .. })));
+    assert!(matches!(pool.claim_parcels(0, 2 * UNIT), Err(Error::Claimed { .. })));
+    let owned = parcels.take(4 * GRAIN, 3000).unwrap();
+    parcels.take(4 * GRAIN + 3072, 1).unwrap().write(&[1]);
+    for (at, len) in [(0, 2048), (4 * GRAIN, 1), (15 * GRAIN, 10), (0, UNIT), (5 * GRAIN + 3072, 1)]
+    {
+        assert!(matches!(parcels.take(at, len), Err(Error::Claimed { .. })), "{at}, {len}");
+    }
+    for (at, len) in [(1, 5000), (UNIT, 1), (UNIT - GRAIN, 1), (0, 0), (GRAIN, u64::MAX)] {
+        assert!(matches!(parcels.take(at, len), Err(Error::OutOfBounds { .. })), "{at}, {len}");
+    }
+    assert!(!parcels.end(), "there are parcels");
+    drop(owned);
+    assert!(parcels.take(4 * GRAIN, 3000).is_ok(), "the parcel was given back");
+    assert!(parcels.reclaim(4 * GRAIN + 3072));
+    let before = Arc::clone(&parcels);
+    assert!(parcels.end() && !parcels.end());
+    assert!(matches!(before.take(0, 1), Err(Error::Claimed { .. })), "another may have the range");
+    let again = pool.claim(UNIT, UNIT).unwrap();
+    drop((before, parcels));
+    assert!(pool.claim(UNIT, 1).is_err(), "the range is given back once");
+    drop(again);
+    assert!(pool.claim(UNIT, 1).is_ok());
+}
+
+#[test]
+fn a_parcel_is_read_when_it_is_kept_and_reused_when_it_is_not_pinned() {
+    let (_folder, path) = folder();
+    let (pool, parcels) = parcels(&path);
+    let value = [7; 5000];
+    let (in_flight, flushed) = parcels.take(GRAIN, 5000).unwrap().stream(&value);
+    assert!(parcels.pin(GRAIN, 5000).is_none() && !parcels.reclaim(GRAIN), "it is fresh");
+    let [proof] = pool.fence([flushed]).unwrap();
+    in_flight.keep(&proof);
+    for (at, len) in [(0, 1), (2 * GRAIN, 1), (GRAIN, 5121), (1, 1), (u64::MAX, 1)] {
+        assert!(parcels.pin(at, len).is_none(), "{at}, {len}");
+    }
+    let pinned = parcels.pin(GRAIN, 5000).unwrap();
+    let copy = pinned.clone().slice(10..20);
+    assert_eq!((&pinned[..], &copy[..]), (&value[..], &value[..10]));
+    drop(pinned);
+    assert!(!parcels.reclaim(GRAIN) && parcels.take(GRAIN, 1).is_err(), "a part of it is pinned");
+    drop((copy, parcels.flush(GRAIN, 5000)));
+    assert!(parcels.reclaim(GRAIN) && !parcels.reclaim(GRAIN) && parcels.pin(GRAIN, 1).is_none());
+    // What was streamed and not fenced is given back.
+    let (in_flight, _) = parcels.take(0, 5000).unwrap().stream(&value);
+    drop(in_flight);
+    assert!(parcels.end());
+}
+
+#[test]
+#[should_panic(expected = "the proof is about other bytes")]
+fn a_parcel_is_not_kept_by_the_proof_of_another() {
+    let (_folder, path) = folder();
+    let (pool, parcels) = parcels(&path);
+    let (_first, flushed) = parcels.take(0, 3000).unwrap().stream(&[1; 3000]);
+    let (second, _) = parcels.take(UNIT / 2, 3000).unwrap().stream(&[2; 3000]);
+    let [proof] = pool.fence([flushed]).unwrap();
+    second.keep(&proof);
+}
+
+#[test]
+fn a_parcel_is_taken_kept_read_and_reclaimed_by_many_threads() {
+    let (_folder, path) = folder();
+    let (_pool, parcels) = parcels(&path);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let parcels = &parcels;
+            scope.spawn(move || {
+                let mut kept = 0;
+                for round in 0..2000_u64 {
+                    let at = (round * 7 + thread * 3) % 64 * 4 * GRAIN;
+                    let len = 2048 + round % 3000;
+                    if let Ok(parcel) = parcels.take(at, len) {
+                        parcel.write(&vec![thread as u8 + 1; len as usize]);
+                        kept += 1;
+                    }
+                    let other = (round * 11) % 64 * 4 * GRAIN;
+                    if let Some(pinned) = parcels.pin(other, 2048) {
+                        let first = pinned[0];
+                        assert!(first > 0 && pinned.iter().all(|&byte| byte == first));
+                    }
+                    parcels.reclaim((round * 13) % 64 * 4 * GRAIN);
+                }
+                assert!(kept > 0);
+            });
+        }
+    });
+    (0..64).for_each(|number| drop(parcels.reclaim(number * 4 * GRAIN)));
+    assert!(parcels.end());
 }

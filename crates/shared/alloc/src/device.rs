@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_pmem::Fresh;
+use halite_pmem::{Fresh, Parcels};
 
 use crate::table::Owner;
 use crate::{Error, Result, SEGMENT, Segments};
@@ -111,13 +111,29 @@ impl Device {
         let segment = self.segments.physical(self.owner(logical));
         let inside = at.checked_add(len).is_some_and(|end| end <= SEGMENT);
         let Some(segment) = segment.filter(|_| inside) else {
-            return Err(Error::Damaged {
-                path: pool.path().to_owned(),
-                what: format!("device {}, segment {logical}, bytes {at}..+{len}", self.id),
-                why: "something refers to it, but it is not allocated".into(),
-            });
+            return Err(self.not_allocated(logical, at, len));
         };
         Ok(pool.claim(segment * SEGMENT + at, len)?)
+    }
+
+    /// Claims the segment at `logical` as a whole, to be carved into parcels.
+    ///
+    /// # Errors
+    /// As [`Device::claim`].
+    pub fn claim_parcels(&self, logical: u32) -> Result<Arc<Parcels>> {
+        let pool = self.segments.pool();
+        let Some(segment) = self.segments.physical(self.owner(logical)) else {
+            return Err(self.not_allocated(logical, 0, SEGMENT));
+        };
+        Ok(pool.claim_parcels(segment * SEGMENT, SEGMENT)?)
+    }
+
+    fn not_allocated(&self, logical: u32, at: u64, len: u64) -> Error {
+        Error::Damaged {
+            path: self.segments.pool().path().to_owned(),
+            what: format!("device {}, segment {logical}, bytes {at}..+{len}", self.id),
+            why: "something refers to it, but it is not allocated".into(),
+        }
     }
 
     fn owner(&self, logical: u32) -> Owner {

@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 
 use halite_alloc::{Device, SEGMENT};
 use halite_contract::{Error, Result};
-use halite_pmem::Fresh;
+use halite_pmem::{Fresh, Parcel};
 use halite_sim::planted;
 
 use crate::batch::commit_record::Batch;
 use crate::change_log::entry::{self, Entry, seed};
 use crate::log::overflow::read_whole;
 use crate::record::{BATCH_ALIGN, Record};
+use crate::space::carving::Carving;
 
 /// A segment that was found.
 pub(super) struct FoundSegment {
@@ -62,15 +63,15 @@ pub(crate) struct FoundLog {
     /// nothing to the next opening.
     proved: u64,
     /// Large values that were read.
-    pub(crate) values: Vec<Fresh>,
+    pub(crate) values: Vec<Parcel>,
 }
 
 impl FoundLog {
-    /// Reads the log on `device`, whose large values are on `data`. Records up to `durable` were durable. Of the
+    /// Reads the log on `device`, whose large values are in `data`. Records up to `durable` were durable. Of the
     /// batches that end before number `floor` and are proved durable, at most one is kept.
     pub(crate) fn read(
         device: Device,
-        data: &Device,
+        data: &Carving,
         salt: u64,
         durable: u64,
         floor: u64,
@@ -174,7 +175,7 @@ impl FoundLog {
     }
 
     /// Cuts off the first batch that is not proved durable and has a torn value, and all batches behind it.
-    fn cut_torn_values(&mut self, data: &Device) -> Result<()> {
+    fn cut_torn_values(&mut self, data: &Carving) -> Result<()> {
         let mut values = Vec::new();
         let mut torn = None;
         'batches: for batch in self.batches.iter().filter(|batch| batch.last > self.proved) {

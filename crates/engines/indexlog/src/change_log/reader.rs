@@ -180,11 +180,7 @@ impl Reader {
         }
         let mut value = Vec::new();
         for piece in record.pieces() {
-            let pinned = {
-                let view = self.partition.view.read();
-                let published = view.pieces.get(piece.place.get())?;
-                published.pin(0..u64::from(piece.len.get()))?
-            };
+            let pinned = self.partition.view.read().pieces.pin(piece)?;
             if !piece.matches(&pinned, self.partition.salt, record.seq()) {
                 return None;
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use halite_alloc::SEGMENT;
 use halite_contract::Result;
-use halite_pmem::Flushed;
+use halite_pmem::{Flushed, Parcel};
 use halite_sim::locks::RwLock;
 use halite_sim::planted;
 
@@ -54,7 +54,7 @@ impl FoundLog {
                 flushed.push(found.fresh.flush(0..found.end));
             }
         }
-        flushed.extend(self.values.iter().map(|piece| piece.flush(0..piece.len())));
+        flushed.extend(self.values.iter().map(Parcel::flush));
     }
 
     /// Takes the blocks of the large values that are to be replayed, and writes the records of all batches behind the

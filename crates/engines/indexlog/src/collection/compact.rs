@@ -1,8 +1,8 @@
 //! Emptying sparse split blocks, so that other pieces, and records, can have them.
 //!
-//! Values do not move otherwise. A store whose values change their lengths would be left with blocks of one class
-//! that each have a few pieces, and no block for another class. So, where the pool cannot grow, the pieces of such a
-//! block are written into slots of other blocks. Their records are written again under a new number; they refer to
+//! Values do not move otherwise. A store whose values change their lengths would be left with blocks
+//! that each have a few pieces, and no free block. So, where the pool cannot grow, the pieces of such a
+//! block are written into runs of other blocks. Their records are written again under a new number; they refer to
 //! the moved pieces at their new places and to the other pieces where they are. A reader of a change log sees a put
 //! of the value that the key has already.
 
@@ -11,12 +11,11 @@ use halite_sim::locks::RwLock;
 
 use crate::collection::collector::Collector;
 use crate::entry::Entry;
-use crate::log::overflow::Values;
+use crate::log::overflow::{How, Values};
 use crate::read::view::View;
 use crate::record::Piece;
 use crate::space::limbo::Limbo;
 use crate::space::reserves::RESERVE_COLLECT;
-use crate::space::split::UNITS;
 use crate::storage::Storage;
 use crate::storage::liveness::is_at;
 
@@ -38,14 +37,7 @@ impl Collector {
         share: u32,
         kept_by: Option<u64>,
     ) -> Result<bool> {
-        let since = kept_by.unwrap_or(0);
-        let sparsest = {
-            let view = view.read();
-            storage
-                .space
-                .blocks()
-                .sparsest_split(share, |block| view.pieces.are_all_born_since(block, since))
-        };
+        let sparsest = storage.space.blocks().sparsest_split(share, kept_by.unwrap_or(0));
         let Some(block) = sparsest else { return Ok(false) };
         let mut moved = false;
         storage.space.blocks_mut().close_split(Some(block));
@@ -91,17 +83,18 @@ impl Collector {
         let mut kept = Vec::new();
         let mut gone = Vec::new();
         for (piece, bytes) in record.pieces().iter().zip(bytes) {
-            if piece.place.get() / UNITS == block {
+            if piece.block() == block {
                 gone.push(*piece);
                 let before = values.pieces.get(&0).map_or(0, Vec::len);
-                let written = storage.space.write_value(view, &mut values, (0, seq), bytes, false);
+                let written =
+                    storage.space.write_value(view, &mut values, (0, seq), bytes, How::Moved);
                 if let Err(error) = written {
-                    storage.space.discard(view, values);
+                    storage.space.discard(values);
                     return error.map_or(Ok(false), Err);
                 }
                 kept.extend(&values.pieces[&0][before..]);
             } else {
-                kept.push(Piece::new(piece.place.get(), bytes, storage.space.salt(), seq));
+                kept.push(Piece::new(piece.place(), bytes, storage.space.salt(), seq));
             }
         }
         values.pieces.insert(0, kept);
@@ -121,10 +114,15 @@ impl Collector {
         storage.space.blocks_mut().hide(current.block(), current.footprint(), view.epoch);
         self.count_moved(new.footprint());
         for piece in gone {
-            storage.space.blocks_mut().clear_owner(piece.place.get());
-            storage.space.blocks_mut().died(piece.block(), piece.len.get().into());
-            self.count_moved(piece.len.get().into());
-            let limbo = Limbo::piece(&piece, view.piece_shown(&piece), record.seq(), seq);
+            storage.space.blocks_mut().clear_owner(piece.place());
+            storage.space.blocks_mut().died(piece.block(), piece.len());
+            self.count_moved(piece.len());
+            let limbo = Limbo::piece(
+                &piece,
+                storage.space.blocks().piece_shown(piece.place(), view.epoch),
+                record.seq(),
+                seq,
+            );
             storage.space.push_limbo(limbo);
         }
         view.position = storage.next();

@@ -148,7 +148,7 @@ impl Collector {
                 }
             }
             for piece in record.pieces() {
-                accounts.set_owner(piece.place.get(), new);
+                accounts.set_owner(piece.place(), new);
             }
             self.count_moved(new.footprint());
         }
@@ -173,7 +173,7 @@ impl Collector {
         let block = storage.space.take_block(view)?;
         let incarnation = storage.space.blocks().incarnation(block);
         let readable =
-            self.tail.enter(storage.space.device(), block, incarnation, storage.space.salt())?;
+            self.tail.enter(storage.space.carving(), block, incarnation, storage.space.salt())?;
         view.write().set_block(block, readable);
         Ok(())
     }

@@ -3,6 +3,8 @@
 //! A write finds its room before it changes anything ([`Collector::make_room_for`]). Some blocks stay free for
 //! collection and deletes, so that a full store can be emptied (`space/reserves.rs`).
 
+use std::cell::Cell;
+
 use halite_contract::{Error, Op, Result};
 use halite_sim::locks::RwLock;
 
@@ -15,8 +17,9 @@ use crate::read::view::View;
 use crate::record::op::draft;
 use crate::record::{self, Draft, PIECES_MAX, Piece};
 use crate::space::block_map::FIRSTS;
+use crate::space::blocks::pieces::PieceDemand;
 use crate::space::reserves::{RESERVE_BOOKKEEPING, RESERVE_COLLECT, RESERVE_DELETE};
-use crate::space::split::{CLASSES, class_of, piece_space, pieces};
+use crate::space::split::{piece_space, pieces};
 use crate::space::victims::WORTHWHILE;
 use crate::storage::Storage;
 use crate::{ALIGN, BLOCK};
@@ -24,31 +27,18 @@ use crate::{ALIGN, BLOCK};
 /// The most that a batch may take in the log, in bytes. Values with blocks of their own do not count.
 const BATCH_LEN_MAX: u64 = 256 << 20;
 
-/// The blocks and slots that a write needs to find free.
+/// The blocks and runs of units that a write needs to find free.
 #[derive(Default)]
 struct Demand {
+    /// Blocks of records.
     blocks: u64,
-    /// Slots of each class.
-    slots: [u64; CLASSES],
+    pieces: PieceDemand,
 }
 
 impl Demand {
     /// Adds a large value. Returns the most pieces that it is cut into.
     fn add(&mut self, value_len: usize) -> u64 {
-        let mut most = 0;
-        for len in pieces(value_len) {
-            match class_of(len) {
-                Some(class) => {
-                    self.slots[class] += 1;
-                    most += 1;
-                }
-                None => {
-                    self.blocks += len.div_ceil(BLOCK);
-                    most += len.div_ceil(BLOCK);
-                }
-            }
-        }
-        most
+        pieces(value_len).map(|len| self.pieces.add(len)).sum()
     }
 }
 
@@ -152,9 +142,11 @@ impl Collector {
         };
         // A delete is worth more effort, since it makes room.
         let worthwhile = if effort == Effort::Put { WORTHWHILE } else { 1 };
+        // Values are cut into short pieces before a write is refused, and not sooner.
+        let cuts = Cell::new(false);
         let missing = |storage: &Storage| {
             let blocks = storage.space.blocks();
-            let needed = demand.blocks + blocks.blocks_for(&demand.slots);
+            let needed = demand.blocks + blocks.blocks_for(&demand.pieces, cuts.get());
             // A write that takes no block goes on where a collection for later has taken one.
             let reserve = if needed == 0 { reserve.min(RESERVE_BOOKKEEPING - 1) } else { reserve };
             (needed + u64::from(reserve)).saturating_sub(blocks.free_count().into())
@@ -215,6 +207,7 @@ impl Collector {
                 None if compacts
                     && victims > 0
                     && self.compact(storage, view, ANY, youngest)? => {}
+                None if !cuts.replace(true) => continue,
                 None => {
                     if effort == Effort::Put {
                         self.collect_for_later(storage, view)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_pmem::{Flushed, Published};
+use halite_pmem::{Flushed, Parcels, Published};
 
 /// Bytes that readers may see and that are not yet durable.
 pub(crate) struct Pending {
@@ -27,5 +27,23 @@ impl Pending {
             self.end = next.end;
         }
         goes_on
+    }
+}
+
+/// A piece of a value that readers may see and that is not yet durable.
+pub(crate) struct PendingPiece {
+    segment: Arc<Parcels>,
+    at: u64,
+    len: u64,
+}
+
+impl PendingPiece {
+    /// `len` bytes that are kept at `at` in a segment.
+    pub(crate) fn new(segment: Arc<Parcels>, at: u64, len: u64) -> Self {
+        Self { segment, at, len }
+    }
+
+    pub(crate) fn flush(&self) -> Flushed {
+        self.segment.flush(self.at, self.len)
     }
 }

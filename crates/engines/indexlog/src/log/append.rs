@@ -101,7 +101,7 @@ impl Log {
         let entry = self.tail.push(!pieces.is_empty(), encode);
         self.entries.push(entry);
         let blocks = space.blocks_mut();
-        pieces.iter().for_each(|piece| blocks.set_owner(piece.place.get(), entry));
+        pieces.iter().for_each(|piece| blocks.set_owner(piece.place(), entry));
         Ok(())
     }
 
@@ -217,7 +217,7 @@ impl Log {
         }
         let block = space.take_block(view)?;
         let incarnation = space.blocks().incarnation(block);
-        let readable = self.tail.enter(space.device(), block, incarnation, space.salt())?;
+        let readable = self.tail.enter(space.carving(), block, incarnation, space.salt())?;
         view.write().set_block(block, readable);
         space.open(block, seq);
         Ok(())

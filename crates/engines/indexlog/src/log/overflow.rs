@@ -1,7 +1,7 @@
 //! Large values, in blocks of their own.
 //!
-//! A value that is not inline is cut into pieces (`space/split.rs`), each in a slot of a block or in a run of blocks of
-//! one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
+//! A value that is not inline has one piece, or more where it is long or the space is scattered (`space/split.rs`), each in
+//! a run of units of a block or in a run of blocks of one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
 //! The map does not know them: a place is part of a value if a live record says so.
 //!
 //! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not: recovery
@@ -9,21 +9,20 @@
 //! therefore change only when its record is proved durable (`space/release.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use halite_alloc::Device;
 use halite_contract::{Error, Op, Result};
-use halite_pmem::{Appender, Flushed, Fresh};
+use halite_pmem::{Flushed, InFlight, Parcel};
 use halite_sim::locks::RwLock;
 
-use crate::BLOCKS_PER_SEGMENT;
-use crate::durability::pending::Pending;
+use crate::durability::pending::PendingPiece;
 use crate::read::view::View;
 use crate::record::{Draft, PIECES_MAX, Piece, Record};
 use crate::space::Space;
-use crate::space::split::{UNIT, UNITS};
+use crate::space::carving::{Carving, in_segment};
 
 /// Pieces that were streamed, each with the token that its fence takes.
-pub(crate) type Streamed = Vec<(Appender, Flushed)>;
+pub(crate) type Streamed = Vec<(InFlight, Flushed)>;
 
 /// The values of a write that are not inline: written, and not yet durable.
 #[derive(Default)]
@@ -32,21 +31,26 @@ pub(crate) struct Values {
     pub(crate) pieces: BTreeMap<usize, Vec<Piece>>,
     pub(crate) streamed: Streamed,
     /// Pieces that were written through the cache.
-    pub(crate) pending: Vec<Pending>,
+    pub(crate) pending: Vec<PendingPiece>,
 }
 
-/// Claims the place of a piece.
-pub(crate) fn claim_piece(device: &Device, place: u32, len: u64) -> Result<Fresh> {
-    let units = UNITS * BLOCKS_PER_SEGMENT;
-    Ok(device.claim(place / units, u64::from(place % units) * UNIT, len)?)
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Past the cache: the write waits for it.
+    Streamed,
+    /// Through the cache.
+    Cached,
+    /// Through the cache, into split blocks that are there: it is moved to make a block free.
+    Moved,
 }
 
 /// The pieces of a record's value, if all of them have the checksums that it says.
-pub(crate) fn read_whole(device: &Device, record: &Record<'_>, salt: u64) -> Option<Vec<Fresh>> {
+pub(crate) fn read_whole(carving: &Carving, record: &Record<'_>, salt: u64) -> Option<Vec<Parcel>> {
     let read = |piece: &Piece| {
-        let fresh = claim_piece(device, piece.place.get(), piece.len.get().into()).ok()?;
-        fresh.read_ahead();
-        piece.matches(fresh.bytes(), salt, record.seq()).then_some(fresh)
+        let parcel = carving.piece(piece.place(), piece.len()).ok()?;
+        parcel.read_ahead();
+        piece.matches(parcel.bytes(), salt, record.seq()).then_some(parcel)
     };
     record.pieces().iter().map(read).collect()
 }
@@ -63,13 +67,14 @@ impl Space {
         waits: bool,
     ) -> Result<Values> {
         let mut values = Values::default();
+        let how = if waits { How::Streamed } else { How::Cached };
         for (at, op) in ops.iter().enumerate() {
             let Op::Put { value, .. } = *op else { continue };
             if Draft::needs_overflow(value)
                 && let Err(error) =
-                    self.write_value(view, &mut values, (at, first + at as u64), value, waits)
+                    self.write_value(view, &mut values, (at, first + at as u64), value, how)
             {
-                self.discard(view, values);
+                self.discard(values);
                 return Err(error.unwrap_or_else(|| self.full()));
             }
         }
@@ -84,7 +89,7 @@ impl Space {
         values: &mut Values,
         (at, seq): (usize, u64),
         value: &[u8],
-        waits: bool,
+        how: How,
     ) -> std::result::Result<(), Option<Error>> {
         let born = view.read().epoch;
         let mut rest = value;
@@ -92,24 +97,25 @@ impl Space {
             let pieces = values.pieces.entry(at).or_default();
             let is_fine = pieces.len() < PIECES_MAX;
             // The free places may be too scattered.
+            let splits = how != How::Moved;
             let found =
-                if is_fine { self.blocks_mut().take_piece(rest.len() as u64, born) } else { None };
-            let Some((place, len)) = found else { return Err(None) };
+                is_fine.then(|| self.blocks_mut().take_piece(rest.len() as u64, born, splits));
+            let Some((place, len)) = found.flatten() else { return Err(None) };
             let (bytes, behind) = rest.split_at(len as usize);
             let piece = Piece::new(place, bytes, self.salt(), seq);
             pieces.push(piece);
             self.blocks_mut().born(piece.block(), len);
-            let mut appender =
-                claim_piece(self.device(), place, len).map_err(Some)?.into_appender(0);
-            let published = appender.published().clone();
-            view.write().pieces.insert(place, born, published.clone());
-            if waits {
-                let flushed = appender.write_stream(bytes);
-                values.streamed.push((appender, flushed));
+            let (segment, at) = in_segment(place);
+            let parcels = self.carving().segment(segment).map_err(Some)?;
+            if !view.read().pieces.shows(segment, &parcels) {
+                view.write().pieces.show(segment, Arc::clone(&parcels));
+            }
+            let parcel = parcels.take(at, len).map_err(|error| Some(error.into()))?;
+            if how == How::Streamed {
+                values.streamed.push(parcel.stream(bytes));
             } else {
-                let range = appender.write(bytes);
-                appender.reveal();
-                values.pending.push(Pending::new(published, range));
+                parcel.write(bytes);
+                values.pending.push(PendingPiece::new(parcels, at, len));
             }
             rest = behind;
         }
@@ -117,12 +123,12 @@ impl Space {
     }
 
     /// Gives back the blocks of values that no record refers to.
-    pub(crate) fn discard(&mut self, view: &RwLock<View>, values: Values) {
-        let Values { pieces, streamed, pending } = values;
-        drop((streamed, pending));
+    pub(crate) fn discard(&mut self, values: Values) {
+        let Values { pieces, streamed, .. } = values;
+        drop(streamed);
         for piece in pieces.values().flatten() {
-            let (place, len) = (piece.place.get(), piece.len.get().into());
-            view.write().pieces.remove(place);
+            let (place, len) = (piece.place(), piece.len());
+            self.carving().reclaim(place);
             self.blocks_mut().died(piece.block(), len);
             self.blocks_mut().free_piece(place, len);
         }

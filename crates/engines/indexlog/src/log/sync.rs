@@ -131,12 +131,12 @@ impl Log {
         streamed: Streamed,
     ) -> Result<Vec<Fenced>> {
         let given = flushed.len();
-        let (mut appenders, tokens): (Vec<_>, Vec<_>) = streamed.into_iter().unzip();
+        let (parcels, tokens): (Vec<_>, Vec<_>) = streamed.into_iter().unzip();
         flushed.extend(tokens);
         self.durability.flush_values(&mut flushed);
         let proofs = space.fence_with_map(flushed)?;
-        for (appender, proof) in appenders.iter_mut().zip(&proofs[given.min(proofs.len())..]) {
-            appender.publish(proof);
+        for (parcel, proof) in parcels.into_iter().zip(&proofs[given.min(proofs.len())..]) {
+            parcel.keep(proof);
         }
         Ok(proofs)
     }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use halite_alloc::Device;
 use halite_blocks::log::frame;
 use halite_contract::Result;
 use halite_pmem::{Appender, Fenced, Flushed};
 
+use crate::ALIGN;
 use crate::durability::pending::Pending;
 use crate::entry::Entry;
 use crate::read::readable::Readable;
 use crate::record::{self, BATCH_ALIGN};
-use crate::{ALIGN, BLOCK, BLOCKS_PER_SEGMENT};
+use crate::space::carving::Carving;
 
 /// The block that is being appended to, and the records that are about to be appended.
 #[derive(Default)]
@@ -76,13 +76,13 @@ impl Tail {
     /// Goes on in a block just taken.
     pub(crate) fn enter(
         &mut self,
-        device: &Device,
+        carving: &Carving,
         block: u32,
         incarnation: u32,
         salt: u64,
     ) -> Result<Readable> {
         debug_assert!(self.current.is_none());
-        let fresh = claim(device, block, BLOCK)?;
+        let fresh = carving.block(block)?;
         let appender = fresh.into_appender(0);
         let seed = record::seed(salt, block, incarnation);
         let readable = Readable { published: Arc::clone(appender.published()), seed: Some(seed) };
@@ -138,10 +138,4 @@ impl Tail {
         self.proof = None;
         Some(Pending::new(Arc::clone(current.appender.published()), range))
     }
-}
-
-/// Claims the first `len` bytes of a run of blocks of one segment.
-pub(crate) fn claim(device: &Device, block: u32, len: u64) -> Result<halite_pmem::Fresh> {
-    let at = u64::from(block % BLOCKS_PER_SEGMENT) * BLOCK;
-    Ok(device.claim(block / BLOCKS_PER_SEGMENT, at, len)?)
 }

@@ -1,61 +1,44 @@
-//! The pieces of large values that can be read, by place.
+//! The segments that have pieces of large values, for readers. Which piece a reader wants is said by a record; nothing
+//! is kept here of any piece.
 
 use std::sync::Arc;
 
-use halite_pmem::Published;
+use halite_pmem::{Parcels, Pinned};
 
-use crate::space::split::UNITS;
+use crate::record::Piece;
+use crate::space::carving::in_segment;
 
-/// The pieces of large values that can be read. A block has few, so those of one are in a row.
+/// Pieces of at least this many bytes are read ahead: the request takes as long as copying a page or two.
+const READ_AHEAD_FROM: u64 = 16 << 10;
+
+/// The segments that have, or had, pieces of large values.
 #[derive(Default)]
-pub(crate) struct Pieces(Vec<Vec<Piece>>);
-
-/// A piece that can be read.
-struct Piece {
-    place: u32,
-    /// The epoch in which it was made (`scans`).
-    born: u64,
-    published: Arc<Published>,
-}
+pub(crate) struct Pieces(Vec<Option<Arc<Parcels>>>);
 
 impl Pieces {
-    fn find(&self, place: u32) -> Option<&Piece> {
-        let of_block = self.0.get((place / UNITS) as usize)?;
-        let at = of_block.binary_search_by_key(&place, |piece| piece.place).ok()?;
-        Some(&of_block[at])
+    /// Whether readers can see the pieces in a segment.
+    pub(crate) fn shows(&self, segment: u32, parcels: &Arc<Parcels>) -> bool {
+        let shown = self.0.get(segment as usize).and_then(Option::as_ref);
+        shown.is_some_and(|shown| Arc::ptr_eq(shown, parcels))
     }
 
-    /// The piece at a place.
-    pub(crate) fn get(&self, place: u32) -> Option<&Arc<Published>> {
-        Some(&self.find(place)?.published)
-    }
-
-    /// The epoch in which the piece at a place was made; the first, if there is none.
-    pub(crate) fn born(&self, place: u32) -> u64 {
-        self.find(place).map_or(0, |piece| piece.born)
-    }
-
-    /// Whether all pieces of a block were made in an epoch or since.
-    pub(crate) fn are_all_born_since(&self, block: u32, epoch: u64) -> bool {
-        let of_block = self.0.get(block as usize);
-        of_block.is_none_or(|of_block| of_block.iter().all(|piece| piece.born >= epoch))
-    }
-
-    /// Adds the piece at a place that has none.
-    pub(crate) fn insert(&mut self, place: u32, born: u64, published: Arc<Published>) {
-        let block = (place / UNITS) as usize;
-        if self.0.len() <= block {
-            self.0.resize_with(block + 1, Vec::new);
+    /// Shows the pieces in a segment to readers.
+    pub(crate) fn show(&mut self, segment: u32, parcels: Arc<Parcels>) {
+        let at = segment as usize;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
         }
-        let at = self.0[block].partition_point(|piece| piece.place < place);
-        self.0[block].insert(at, Piece { place, born, published });
+        self.0[at] = Some(parcels);
     }
 
-    /// Takes the piece at a place out, with the epoch in which it was made.
-    pub(crate) fn remove(&mut self, place: u32) -> Option<(u64, Arc<Published>)> {
-        let of_block = self.0.get_mut((place / UNITS) as usize)?;
-        let at = of_block.binary_search_by_key(&place, |piece| piece.place).ok()?;
-        let Piece { born, published, .. } = of_block.remove(at);
-        Some((born, published))
+    /// Pins a piece, if there is one of its length at its place: whether it is the piece that was written there, its
+    /// checksum tells.
+    pub(crate) fn pin(&self, piece: &Piece) -> Option<Pinned> {
+        let (segment, at) = in_segment(piece.place());
+        let (parcels, len) = (self.0.get(segment as usize)?.as_ref()?, piece.len());
+        if len >= READ_AHEAD_FROM {
+            parcels.read_ahead(at, len);
+        }
+        parcels.pin(at, len)
     }
 }

@@ -98,7 +98,7 @@ pub(crate) fn piece_damage(record: &Record<'_>, piece: &record::Piece) -> Error 
         what: format!(
             "value of key `{}`, {} bytes at block {}",
             record.key[..record.key.len().min(64)].escape_ascii(),
-            piece.len.get(),
+            piece.len(),
             piece.block()
         ),
         why: "it does not have its checksum".into(),

@@ -93,11 +93,10 @@ impl Partition {
             return;
         }
         for piece in record.pieces() {
-            let published = view.pieces.get(piece.place.get());
-            let bytes = published.map_or(&[][..], |published| published.bytes());
+            let pinned = view.pieces.pin(piece);
+            let bytes = pinned.as_deref().unwrap_or_default();
             report.bytes += bytes.len() as u64;
-            if bytes.len() != piece.len.get() as usize
-                || !piece.matches(bytes, self.salt, record.seq())
+            if bytes.len() != piece.len() as usize || !piece.matches(bytes, self.salt, record.seq())
             {
                 report.damage.extend(piece_damage(record, piece).damage());
             }

@@ -11,8 +11,6 @@ use crate::key_spaces::is_internal;
 use crate::read::pieces::Pieces;
 use crate::read::pinned::PinnedRecord;
 use crate::read::readable::{Readable, ReadableBlocks, missing};
-use crate::read::scans::Shown;
-use crate::record::Piece;
 
 /// The state that readers see. Writers change it under its lock, after their records are durable
 /// (or, deferred, written).
@@ -105,25 +103,13 @@ impl View {
         self.blocks.take(block)
     }
 
-    /// The epochs that show a piece which the change under way hides.
-    pub(crate) fn piece_shown(&self, piece: &Piece) -> Shown {
-        Shown { born: self.pieces.born(piece.place.get()), hidden: self.epoch }
-    }
-
     /// Pins the record of an entry, and the pieces of its value if it is not inline: they may be
     /// reused as soon as the view is unlocked.
     pub(crate) fn pin(&self, entry: Entry) -> Result<PinnedRecord> {
         let mut pinned = self.pin_record(entry)?;
         if entry.has_overflow() {
             let record = pinned.read()?;
-            let pieces = record.pieces().iter().map(|piece| {
-                let published = self.pieces.get(piece.place.get())?;
-                if piece.len.get() >= READ_AHEAD_FROM {
-                    published.read_ahead(0);
-                }
-                published.pin(0..u64::from(piece.len.get()))
-            });
-            pinned.pieces = pieces.collect();
+            pinned.pieces = record.pieces().iter().map(|piece| self.pieces.pin(piece)).collect();
         }
         Ok(pinned)
     }
@@ -138,6 +124,3 @@ impl View {
         Ok(PinnedRecord { bytes, seed, entry, pieces: Vec::new() })
     }
 }
-
-/// Pieces of at least this many bytes are read ahead: the request takes as long as copying a page or two.
-const READ_AHEAD_FROM: u32 = 16 << 10;

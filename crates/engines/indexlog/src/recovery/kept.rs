@@ -38,7 +38,7 @@ impl Cut {
         let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
         let mut flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
         let values = kept.iter().flat_map(|open| &open.records).flat_map(|record| &record.value);
-        flushed.extend(values.map(|piece| piece.flush(0..piece.len())));
+        flushed.extend(values.map(|piece| piece.flush()));
         if let Some(log) = &self.log {
             log.flush(&mut flushed);
         }

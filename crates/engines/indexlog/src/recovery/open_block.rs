@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use halite_blocks::log::frame;
 use halite_contract::{Error, Result};
-use halite_pmem::Fresh;
+use halite_pmem::{Fresh, Parcel};
 use halite_sim::planted;
 
 use crate::BLOCK;
 use crate::batch::commit_record::Batch;
 use crate::log::overflow::read_whole;
-use crate::log::tail::claim;
 use crate::read::readable::Readable;
 use crate::read::view::View;
 use crate::record::{self, BATCH_ALIGN, Record};
@@ -43,7 +42,7 @@ pub(super) struct Followed {
     /// Whether it has a large value.
     has_overflow: bool,
     /// The pieces of the large value, if they were read.
-    pub(super) value: Vec<Fresh>,
+    pub(super) value: Vec<Parcel>,
 }
 
 impl OpenBlock {
@@ -101,7 +100,7 @@ impl OpenBlock {
             let begin = at.checked_sub(1).map_or(0, |before| self.records[before].end);
             let bytes = &self.fresh.bytes()[begin as usize..];
             let record = Record::read(bytes, frame::place(self.seed, begin)).ok();
-            match record.and_then(|record| read_whole(space.device(), &record, space.salt())) {
+            match record.and_then(|record| read_whole(space.carving(), &record, space.salt())) {
                 Some(value) => self.records[at].value = value,
                 None => return at,
             }
@@ -132,7 +131,7 @@ pub(crate) fn take_sealed_blocks(
     let mut open = Vec::new();
     for &(block, life) in lives {
         space.blocks_mut().take_found(block);
-        let fresh = claim(space.device(), block, BLOCK)?;
+        let fresh = space.carving().block(block)?;
         let seed = record::seed(space.salt(), block, life.incarnation);
         match life.state {
             State::Sealed(used) if used <= BLOCK => take(view, block, fresh, used, seed),

@@ -1,16 +1,15 @@
 //! Taking the places of the large values that records refer to.
 
-use std::sync::Arc;
-
+use halite_alloc::SEGMENT;
 use halite_contract::Result;
 
 use crate::entry::Entry;
-use crate::log::overflow::claim_piece;
 use crate::read::pinned::piece_damage;
 use crate::read::view::View;
 use crate::record::Record;
 use crate::space::Space;
-use crate::{BLOCK, BLOCKS_PER_SEGMENT};
+use crate::space::carving::in_segment;
+use crate::space::split::{UNIT, units_of};
 
 /// Takes the places of a large value. `owner` points to the record, if it is in the log by now.
 pub(crate) fn take_pieces(
@@ -20,9 +19,9 @@ pub(crate) fn take_pieces(
     owner: Option<Entry>,
 ) -> Result<()> {
     for piece in record.pieces() {
-        let (place, len) = (piece.place.get(), u64::from(piece.len.get()));
-        let in_segment = u64::from(piece.block() % BLOCKS_PER_SEGMENT) * BLOCK;
-        if len == 0 || in_segment + len > halite_alloc::SEGMENT {
+        let (place, len) = (piece.place(), piece.len());
+        let (segment, at) = in_segment(place);
+        if len == 0 || at + units_of(len) * UNIT > SEGMENT {
             return Err(piece_damage(record, piece));
         }
         space.blocks_mut().take_found_piece(place, len)?;
@@ -30,8 +29,9 @@ pub(crate) fn take_pieces(
         if let Some(owner) = owner {
             space.blocks_mut().set_owner(place, owner);
         }
-        let fresh = claim_piece(space.device(), place, len)?;
-        view.pieces.insert(place, 0, Arc::clone(fresh.into_appender(len).published()));
+        let parcels = space.carving().segment(segment)?;
+        parcels.take(at, len)?.keep_found();
+        view.pieces.show(segment, parcels);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! All of it is volatile and rebuilt on open. The block of records that is collected next is chosen by `victims`. Large
 //! values have places of their own (`pieces`).
 
-mod pieces;
+pub(crate) mod pieces;
 
 use halite_sim::planted;
 
@@ -29,7 +29,7 @@ pub(crate) enum Use {
     Sealed,
     /// A part of a value.
     Overflow,
-    /// Slots for parts of values.
+    /// Runs of units for parts of values.
     Split,
     /// No records that the index points to, but a scan may still read it.
     Limbo,

@@ -34,7 +34,7 @@ pub(super) enum What {
     Block(u32),
     /// A piece of the value of record number `of`.
     Piece {
-        place: u32,
+        place: u64,
         len: u64,
         of: u64,
     },
@@ -47,7 +47,7 @@ impl Limbo {
 
     /// A piece of the value of record number `of`.
     pub(crate) fn piece(piece: &Piece, shown: Shown, of: u64, seq: u64) -> Self {
-        let (place, len) = (piece.place.get(), piece.len.get().into());
+        let (place, len) = (piece.place(), piece.len());
         Self { what: What::Piece { place, len, of }, shown, seq }
     }
 

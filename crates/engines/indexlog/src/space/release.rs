@@ -93,16 +93,13 @@ impl Space {
                 block
             }
             What::Piece { place, len, of } => {
-                let removed = view.write().pieces.remove(place);
-                let Some((born, published)) = removed else { return Ok(false) };
-                if let Err(published) = published.reclaim() {
-                    view.write().pieces.insert(place, born, published);
+                if !self.carving.reclaim(place) {
                     return Ok(false);
                 }
                 let proved = self.prove(of, durability);
                 self.health.poison_by(proved)?;
                 self.blocks.free_piece(place, len);
-                place / UNITS
+                (place / UNITS) as u32
             }
         };
         let released = self.release_if_spare(block);

@@ -25,7 +25,7 @@ impl Space {
     /// each.
     pub(crate) fn release_empty_segments(&mut self) -> Result<u64> {
         let mut released = 0;
-        for segment in self.device.logical_segments() {
+        for segment in self.device().logical_segments() {
             let own = if self.shares_pool { RESERVE_BOOKKEEPING + BLOCKS_PER_SEGMENT } else { 0 };
             if self.blocks.free_count() >= own && self.blocks.is_segment_free(segment) {
                 self.release_segment(segment)?;
@@ -57,7 +57,11 @@ impl Space {
     }
 
     fn release_segment(&mut self, segment: u32) -> Result<()> {
-        self.device.release(segment)?;
+        if !self.carving.end(segment) {
+            debug_assert!(false, "a segment whose blocks are free has no parcel");
+            return Ok(());
+        }
+        self.device().release(segment)?;
         self.blocks.remove_segment(segment);
         Ok(())
     }
@@ -69,7 +73,7 @@ impl Space {
         if u64::from(blocks.end) > Entry::BLOCKS_MAX {
             return Ok(false);
         }
-        let grown = self.map.extend(blocks.end).and_then(|()| Ok(self.device.get(segment)?));
+        let grown = self.map.extend(blocks.end).and_then(|()| Ok(self.device().get(segment)?));
         let grant = match grown {
             Ok(grant) => grant,
             Err(Error::Alloc(halite_alloc::Error::Full { .. })) => {

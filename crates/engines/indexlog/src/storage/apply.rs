@@ -128,9 +128,10 @@ impl Storage {
             let record = pinned.as_ref().and_then(|pinned| pinned.read().ok());
             for record in record.iter() {
                 for piece in record.pieces() {
-                    self.space.blocks_mut().clear_owner(piece.place.get());
-                    self.space.blocks_mut().died(piece.block(), piece.len.get().into());
-                    let shown = view.piece_shown(piece);
+                    self.space.blocks_mut().clear_owner(piece.place());
+                    self.space.blocks_mut().died(piece.block(), piece.len());
+                    let place = piece.place();
+                    let shown = self.space.blocks().piece_shown(place, view.epoch);
                     let replaced_by = self.next() - 1;
                     let limbo = Limbo::piece(piece, shown, record.seq(), replaced_by);
                     self.space.push_limbo(limbo);
