@@ -53,8 +53,15 @@ fn every_call_of_the_leaves_is_missed_if_it_is_left_out() {
 }
 
 /// What asks for write-backs, or waits for them.
-const CALLS: [&str; 6] =
-    [".flush(", ".fence(", ".fence_into(", ".fence_found(", ".persist_stream(", "stream.write("];
+const CALLS: [&str; 7] = [
+    ".order(",
+    ".flush(",
+    ".fence(",
+    ".fence_into(",
+    ".fence_found(",
+    ".persist_stream(",
+    "stream.write(",
+];
 
 /// What waits in `group.rs`.
 const INSIDE: &str = "group.fence(";

@@ -125,7 +125,8 @@ fn every_call_is_judged(score: &Score) {
 }
 
 /// What asks for write-backs, or waits for them.
-const CALLS: [&str; 6] = [
+const CALLS: [&str; 7] = [
+    ".order(",
     ".fence([",
     ".fence_found(",
     ".persist_stream(",
