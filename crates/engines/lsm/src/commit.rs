@@ -190,14 +190,13 @@ impl Store {
             .map(|(granted, memtable)| (granted.address.to_bits(), memtable.zones.seed))
             .collect();
         encoded.complete(base, &places);
-        if planted!(GidxBeforeData) {
-            let granted = grants.iter().zip(&memtables);
-            granted
-                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end));
-        }
-        if planted!(CommitIdBeforeData) {
-            self.commit_id.store(COMMIT_ID, last);
-        }
+        planted!(
+            "lsm.gidx-before-data",
+            (grants.iter().zip(&memtables))
+                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end)),
+            ()
+        );
+        planted!("lsm.commit-id-before-data", self.commit_id.store(COMMIT_ID, last), ());
         // One pin for all work in the indexes. Taking it is a fence, too: behind the stores, it would wait for them.
         let pinned = logged.is_none().then(RadixTree::pin);
         self.put(encoded, grants, &memtables, durable)?;
@@ -234,7 +233,7 @@ impl Store {
     /// Lets no batch be written after an error that leaves open what is durable: a sync that failed is the last.
     /// Later batches would be refused, and yet be there when the store is opened again.
     pub(crate) fn poison_by(&self, error: &Error) {
-        if !self.is_refusal(error) && !planted!(RollFailureForgiven) {
+        if planted!("lsm.roll-failure-forgiven", false, !self.is_refusal(error)) {
             self.poison(&error.to_string());
         }
     }

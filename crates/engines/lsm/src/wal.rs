@@ -531,7 +531,8 @@ fn read(bytes: &[u8], seed: u64) -> Option<Logged<'_>> {
     let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
     let half = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
     let batch = bytes.get(..HEADER.checked_add(half(20) as usize)?)?;
-    let is_checked = word(0) == xxh3_64_with_seed(&batch[8..], seed) || planted!(TornLogTaken);
+    let is_whole = word(0) == xxh3_64_with_seed(&batch[8..], seed);
+    let is_checked = planted!("lsm.torn-log-taken", true, is_whole);
     let last = word(8).checked_add(half(16).into());
     let is_sane = half(16) > 0 && last.is_some_and(|last| last <= SEQUENCE_MAX);
     (is_checked && is_sane).then_some(Logged {

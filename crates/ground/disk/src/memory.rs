@@ -189,7 +189,7 @@ impl MemoryFiles {
             self.room.give_back(file_len - len);
             bytes.truncate(len as usize);
         }
-        if len > 0 && !planted!(FoundFileTakenForDirty) {
+        if planted!("disk.found-file-taken-for-dirty", false, len > 0) {
             state.happen(asker, FileEvent::Write { file, at: 0 }, &bytes)?;
         }
         drop(bytes);
