@@ -322,8 +322,10 @@ impl ChangeLog {
     /// Notes that entries up to a number are durable.
     pub(crate) fn end_sync(&self, last: u64) {
         self.segments.durable.store(last, Ordering::Release);
-        while planted!(ChangesReleasedBeforeRecords)
-            && matches!(self.release_oldest(u64::MAX), Ok(true))
-        {}
+        planted!(
+            "indexlog.changes-released-before-records",
+            while matches!(self.release_oldest(u64::MAX), Ok(true)) {},
+            ()
+        );
     }
 }

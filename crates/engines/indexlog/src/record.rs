@@ -150,7 +150,7 @@ impl Piece {
 
 /// The seed of the checksums of a block's records in one of its incarnations.
 pub(crate) fn seed(salt: u64, block: u32, incarnation: u32) -> u64 {
-    let lives = planted!(ChecksumWithoutLife, 0, incarnation);
+    let lives = planted!("indexlog.checksum-without-life", 0, incarnation);
     frame::seed(salt, u64::from(block) << 32 | u64::from(lives))
 }
 

@@ -88,13 +88,12 @@ pub(crate) fn find_ends(
         }
         reopened(segments)?;
     }
-    if !planted!(BatchKeptInParts) {
-        cut_undecided(&mut cuts, |number| {
-            let Recovering { storage, view, .. } = &recovering[number];
-            let batch = sealed_batch(view, storage.space.blocks().len());
-            batch.map_err(|error| in_partition(layout.is_named(number), error))
-        })?;
-    }
+    let sealed_batch = |number: usize| {
+        let Recovering { storage, view, .. } = &recovering[number];
+        let batch = sealed_batch(view, storage.space.blocks().len());
+        batch.map_err(|error| in_partition(layout.is_named(number), error))
+    };
+    planted!("indexlog.batch-kept-in-parts", Ok(()), cut_undecided(&mut cuts, sealed_batch))?;
     report.clean = cuts.iter().all(|cut| cut.blocks.is_empty());
     report.records_cut = cuts.iter().map(|cut| cut.records_cut).sum();
 

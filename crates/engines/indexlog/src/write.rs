@@ -149,7 +149,7 @@ impl Writer {
 
 /// Whether a write is acknowledged only when it is durable.
 fn waits(durability: Durability) -> bool {
-    planted!(AcknowledgedBeforeFence, false, durability == Durability::Immediate)
+    planted!("indexlog.acknowledged-before-fence", false, durability == Durability::Immediate)
 }
 
 /// Whether the only operation deletes a key or a range that is not there.

@@ -188,14 +188,13 @@ impl Store {
             .map(|(granted, memtable)| (granted.address.to_bits(), memtable.zones.seed))
             .collect();
         encoded.complete(base, &places);
-        if planted!(GidxBeforeData) {
-            let granted = grants.iter().zip(&memtables);
-            granted
-                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end));
-        }
-        if planted!(CommitIdBeforeData) {
-            self.commits.set_commit_id(last);
-        }
+        planted!(
+            "lsm.gidx-before-data",
+            (grants.iter().zip(&memtables))
+                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end)),
+            ()
+        );
+        planted!("lsm.commit-id-before-data", self.commits.set_commit_id(last), ());
         // One pin for all work in the indexes. Taking it is a fence, too: behind the stores, it would wait for them.
         let pinned = logged.is_none().then(RadixTree::pin);
         self.put(encoded, grants, &memtables, durable)?;
@@ -231,7 +230,7 @@ impl Store {
     /// Refuses all later batches after an error that leaves the durability of this one unknown, such as a failed sync.
     /// The store could report them as refused and yet have them when it is opened again.
     pub(crate) fn poison_by(&self, error: &Error) {
-        if !self.is_refusal(error) && !planted!(RollFailureForgiven) {
+        if planted!("lsm.roll-failure-forgiven", false, !self.is_refusal(error)) {
             self.poison(&error.to_string());
         }
     }

@@ -127,9 +127,7 @@ impl Store {
     ) -> Result<()> {
         self.check_healthy()?;
         // Recovery will look for a gap behind `commit_id`: records that go to the levels now must not leave one.
-        if !planted!(LevelsAheadOfCommitId) {
-            self.persist_commit_points()?;
-        }
+        planted!("lsm.levels-ahead-of-commit-id", Ok(()), self.persist_commit_points())?;
         let merged = frozen.merged();
         let newest = merged.iter().map(|zones| zones.id).max();
         let flushes = self.levels.flushes() + 1;
@@ -202,9 +200,13 @@ impl Store {
         let flushes = self.levels.flushes() + 1;
         let words = vec![(flushed_word(tree), last), (FLUSHES.to_owned(), flushes)];
         let change = Change { memtables: None, words };
-        if let Some(wal) = self.wal.as_ref().filter(|_| planted!(LogRemovedBeforeTable)) {
-            wal.release(u64::MAX).map_err(from_log)?;
-        }
+        planted!(
+            "lsm.log-removed-before-table",
+            (self.wal.iter())
+                .try_for_each(|wal| wal.release(u64::MAX).map(drop))
+                .map_err(from_log)?,
+            ()
+        );
         self.flush_paced(tree, &*oldest, |run| match durable {
             None => self.levels.add_run(tree as u32, run, &change),
             Some(durable) => self.without_hidden(tree, durable, |hidden| {

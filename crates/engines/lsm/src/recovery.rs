@@ -429,7 +429,7 @@ fn decide(
             continue;
         };
         if !read.ended {
-            let zeroed = fresh.zero(planted!(TailNotZeroed, ZONE, read.end)..ZONE);
+            let zeroed = fresh.zero(planted!("lsm.tail-not-zeroed", ZONE, read.end)..ZONE);
             pool.fence([zeroed])?;
         }
         let end = if read.ended { ZONE } else { read.end };
@@ -557,7 +557,8 @@ fn last_whole<'a>(tail: impl Iterator<Item = &'a Tail>, commit_id: u64) -> u64 {
     let mut last = commit_id;
     for (sequence, (header, fragments)) in batches {
         let follows = sequence == last + 1;
-        let is_whole = fragments == u64::from(header.fragments) || planted!(FragmentMissing);
+        let is_all = fragments == u64::from(header.fragments);
+        let is_whole = planted!("lsm.fragment-missing", true, is_all);
         if !follows || !is_whole {
             break;
         }

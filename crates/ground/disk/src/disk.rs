@@ -228,10 +228,7 @@ impl Disk {
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         let path = self.path_to_change(from)?;
         self.path_of(to)?;
-        if planted!(RenamedInTwoSteps) {
-            // There may be no such file.
-            let _ = self.remove(to);
-        }
+        planted!("disk.renamed-in-two-steps", drop(self.remove(to)), ());
         match &self.0.backing {
             Backing::Folder(folder) => folder.rename(from, to),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
@@ -265,17 +262,19 @@ impl Disk {
     pub fn sync(&self) -> Result<()> {
         let _syncing = self.0.syncing.lock();
         self.check_synced()?;
-        if planted!(NamesNotSynced) {
-            return Ok(());
-        }
+        let synced =
+            planted!("disk.names-not-synced", Ok(()), self.ask_for_sync(Location::caller()));
+        synced.inspect_err(|_| self.0.has_failed.store(true, Ordering::Relaxed))
+    }
+
+    fn ask_for_sync(&self, site: Site) -> Result<()> {
         self.0.counters.synced();
-        let synced = match &self.0.backing {
+        match &self.0.backing {
             Backing::Folder(folder) => folder.sync(),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                files.sync_names(self.asker(self.path(), Location::caller()))
+                files.sync_names(self.asker(self.path(), site))
             }
-        };
-        synced.inspect_err(|_| self.0.has_failed.store(true, Ordering::Relaxed))
+        }
     }
 
     /// The traffic of this disk since it was opened.

@@ -242,7 +242,7 @@ impl MemoryFiles {
             state.happen(asker, FileEvent::Cut { file, len }, &zeros)?;
             inode.cut(len);
         }
-        if len > 0 && !planted!(FoundFileTakenForDirty) {
+        if planted!("disk.found-file-taken-for-dirty", false, len > 0) {
             state.happen(asker, FileEvent::Write { file, at: 0 }, &inode.bytes.read())?;
         }
         Ok(inode)

@@ -150,12 +150,13 @@ impl Writer {
     pub fn sync(&mut self) -> Result<()> {
         let site = Location::caller();
         self.check()?;
-        if !planted!(SyncedWithoutBuffer) {
-            self.hand_over(site)?;
-        }
+        planted!("disk.synced-without-buffer", Ok(()), self.hand_over(site))?;
         let answer = self.ask_for_sync(site);
-        let synced =
-            planted!(FailedFileSyncRepeated, answer.or_else(|_| self.ask_for_sync(site)), answer);
+        let synced = planted!(
+            "disk.failed-file-sync-repeated",
+            answer.or_else(|_| self.ask_for_sync(site)),
+            answer
+        );
         self.written_back = self.handed;
         self.note(synced)
     }

@@ -66,6 +66,14 @@ impl Domain {
         }
     }
 
+    /// Whether the stores to a line persist in the order of the program. Caches write back whole lines. The kernel
+    /// writes back a page while stores to it go on, and what reaches the disk is no snapshot: of that, only aligned
+    /// words of 8 bytes are never torn.
+    #[must_use]
+    pub fn orders_lines(self) -> bool {
+        self != Self::PageCache
+    }
+
     /// Whether fenced bytes survive a power cut.
     #[must_use]
     pub fn survives_power_cut(self) -> bool {

@@ -231,8 +231,9 @@ impl Span {
 
     pub(crate) fn of(ranges: impl Iterator<Item = Range> + Clone) -> Option<Self> {
         let start = ranges.clone().map(|range| range.offset).min()?;
-        let end_of =
-            |range: Range| planted!(SyncMissesLastRange, range.offset, range.offset + range.len);
+        let end_of = |range: Range| {
+            planted!("pmem.sync-misses-last-range", range.offset, range.offset + range.len)
+        };
         let end = ranges.map(end_of).max()?;
         Some(Self { start, end })
     }

@@ -109,7 +109,8 @@ impl Fresh {
         self.region.read_ahead(0, self.len());
     }
 
-    /// Stores words, which do not tear; in a line, they persist in this order. One store.
+    /// Stores words, which do not tear; in a line, they persist in this order where lines keep it
+    /// ([`crate::Domain::orders_lines`]). One store.
     ///
     /// # Panics
     /// If they do not fit, or `at` in the pool is not a multiple of 8.
@@ -247,6 +248,23 @@ impl Fresh {
     #[track_caller]
     pub fn flush(&self, range: Range<u64>) -> Flushed {
         self.region.flush(range, self.writes)
+    }
+
+    /// Lets the stores to a range, which lies in one line, persist before the stores to that line which follow. Lines
+    /// keep their order where [`crate::Domain::orders_lines`]; elsewhere this is a fence.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    ///
+    /// # Panics
+    /// If it reaches beyond the end.
+    #[inline]
+    #[track_caller]
+    pub fn order(&self, range: Range<u64>) -> Result<()> {
+        if !self.pool().domain().orders_lines() {
+            self.pool().fence([self.flush(range)])?;
+        }
+        Ok(())
     }
 
     /// Ends writing, so that readers may read. Takes the proof that all bytes are durable.

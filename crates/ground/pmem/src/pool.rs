@@ -97,15 +97,15 @@ impl Pool {
             Backing::Memory(_) => Ok(()),
             Backing::Medium(medium) => {
                 let path = self.path();
-                let named_early = planted!(FileNamedBeforeSynced, medium.link(path).is_ok(), false);
-                medium.sync(path, What::SyncFile, Location::caller())?;
-                if !named_early {
-                    medium.link(path)?;
-                }
-                if planted!(FolderNotSynced) {
-                    return Ok(());
-                }
-                medium.sync(path, What::SyncFolder, Location::caller())
+                // The place of each call is its own, so that the lab leaves out one at a time.
+                let sync = |what, site| medium.sync(path, what, site);
+                planted!(
+                    "pmem.file-named-before-synced",
+                    medium.link(path).and_then(|()| sync(What::SyncFile, Location::caller())),
+                    sync(What::SyncFile, Location::caller()).and_then(|()| medium.link(path))
+                )?;
+                let site = Location::caller();
+                planted!("pmem.folder-not-synced", Ok(()), sync(What::SyncFolder, site))
             }
         }
     }
@@ -321,9 +321,11 @@ impl Pool {
             Backing::Medium(medium) => {
                 medium.set_len(path, new)?;
                 let site = Location::caller();
-                if !planted!(GrowthNotSynced) {
-                    self.0.syncs.sync(path, || medium.sync(path, What::SyncFile, site))?;
-                }
+                planted!(
+                    "pmem.growth-not-synced",
+                    Ok(()),
+                    self.0.syncs.sync(path, || medium.sync(path, What::SyncFile, site))
+                )?;
             }
         }
         self.0.len.store(new, Ordering::Release);
@@ -422,7 +424,8 @@ impl Pool {
     /// As [`Pool::fence`].
     #[track_caller]
     pub fn fence_found(&self, flushed: &[Flushed]) -> Result<Vec<Fenced>> {
-        if self.0.domain == Domain::PageCache && !planted!(FoundBytesTakenForDirty) {
+        let may_be_clean = self.0.domain == Domain::PageCache;
+        if planted!("pmem.found-bytes-taken-for-dirty", false, may_be_clean) {
             for found in flushed.iter().map(|flushed| flushed.proves) {
                 match &self.0.backing {
                     Backing::File(file) => file.rewrite(found)?,
@@ -431,9 +434,7 @@ impl Pool {
                 }
             }
         }
-        if !(self.0.domain == Domain::PageCache && planted!(FoundBytesNotSynced)) {
-            self.wait(flushed)?;
-        }
+        planted!("pmem.found-bytes-not-synced", Ok(()), self.wait(flushed))?;
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
@@ -452,10 +453,11 @@ impl Pool {
     #[inline]
     #[track_caller]
     pub(crate) fn wait_uncounted(&self, flushed: &[Flushed]) -> Result<()> {
-        if planted!(CachesMakeFencesNeedless) && self.0.domain == Domain::Platform {
-            return Ok(());
-        }
-        if self.0.domain == Domain::PageCache || self.medium().is_some() {
+        if planted!(
+            "pmem.caches-make-fences-needless",
+            self.0.domain != Domain::Platform,
+            self.0.domain == Domain::PageCache || self.medium().is_some()
+        ) {
             self.wait_outside(flushed, Location::caller())?;
         }
         self.drain();
@@ -632,7 +634,7 @@ impl Pool {
     pub(crate) fn note_write_back(&self, offset: u64, len: u64) {
         if let Some(medium) = self.medium() {
             locks::point();
-            let told = planted!(FlushRoundedDown, len / crate::LINE * crate::LINE, len);
+            let told = planted!("pmem.flush-rounded-down", len / crate::LINE * crate::LINE, len);
             medium.flush(offset, told, Location::caller());
         }
         if let Some(emulation) = self.emulation() {

@@ -25,7 +25,7 @@ impl Syncs {
         let _asking = self.asking.lock();
         self.check(path)?;
         let answer = ask();
-        let synced = planted!(FailedSyncRepeated, answer.or_else(|_| ask()), answer);
+        let synced = planted!("pmem.failed-sync-repeated", answer.or_else(|_| ask()), answer);
         if synced.is_err() {
             self.failed.store(true, Ordering::Relaxed);
         }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::region::Region;
 use crate::{Fenced, Flushed, Pool};
-use halite_sim::How;
 use halite_sim::{locks, planted};
 
 /// A range of aligned 8-byte words. A word never tears, in memory or at a crash. Offsets are in
@@ -89,12 +88,14 @@ impl Words {
         if let Some(medium) = self.pool().medium() {
             locks::point();
             let (at, site) = (self.region.offset() + at, Location::caller());
-            if planted!(WordStoredInHalves) {
-                medium.store(at, &value.to_le_bytes()[..4], How::Copied, site);
-                medium.store(at + 4, &value.to_le_bytes()[4..], How::Copied, site);
-                return;
-            }
-            let _ = medium.change_word(at, site, || Ok::<_, ()>((store(), value)));
+            planted!(
+                "pmem.word-stored-in-halves",
+                (value.to_le_bytes().chunks(4).zip([at, at + 4]))
+                    .for_each(|(half, at)| medium.store(at, half, halite_sim::How::Copied, site)),
+                {
+                    let _ = medium.change_word(at, site, || Ok::<_, ()>((store(), value)));
+                }
+            );
             return;
         }
         self.pool().note_stored(self.region.offset() + at, 8);

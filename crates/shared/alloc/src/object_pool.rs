@@ -36,7 +36,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use halite_pmem::{Fresh, LINE, MEDIA_BLOCK, Pool, Words};
+use halite_pmem::{Flushed, Fresh, LINE, MEDIA_BLOCK, Pool, Words};
 use halite_sim::locks::{Mutex, RwLock};
 use halite_sim::planted;
 
@@ -233,7 +233,12 @@ impl ObjectPool {
         // From here on no other thread can release it, so its word is read again.
         let fresh = self.claim_bytes(index)?;
         let State { generation, .. } = self.committed_state(index)?;
-        self.write_word(index, State { generation, is_committed: false })?;
+        let free = State { generation, is_committed: false };
+        planted!(
+            "alloc.object-reused-before-released",
+            drop(self.store_word(index, free)),
+            self.write_word(index, free)?
+        );
         drop(fresh);
         self.free.lock().push(index);
         Ok(())
@@ -258,9 +263,11 @@ impl ObjectPool {
         let words = (first..first + self.shape.count).map(|index| self.encode(index, unused));
         bytes.extend(words.flat_map(u64::to_le_bytes));
         let written = fresh.write_stream(0, &bytes);
-        if !planted!(PoolSegmentBeforeItsWords) {
-            self.pool().fence([written])?;
-        }
+        planted!(
+            "alloc.pool-segment-before-its-words",
+            Ok(()),
+            self.pool().fence([written]).map(drop)
+        )?;
         grant.commit()?;
         segments.push(Segment { offset: fresh.offset(), words: fresh.into_words() });
         self.free.lock().extend((first..first + self.shape.count).rev());
@@ -303,16 +310,19 @@ impl ObjectPool {
     /// Stores the word of an object, durably. One flush, one fence.
     #[track_caller]
     fn write_word(&self, index: u64, state: State) -> Result<()> {
+        let flushed = self.store_word(index, state);
+        self.pool().fence([flushed])?;
+        Ok(())
+    }
+
+    /// Stores the word of an object, and starts its write-back.
+    #[track_caller]
+    fn store_word(&self, index: u64, state: State) -> Flushed {
         let segments = self.segments.read();
         let words = &segments[(index / self.shape.count) as usize].words;
         let at = self.word_at(index);
         words.store(at, self.encode(index, state));
-        if planted!(ObjectReusedBeforeReleased) && !state.is_committed {
-            return Ok(());
-        }
-        let flushed = words.flush(at..at + 8);
-        words.pool().fence([flushed])?;
-        Ok(())
+        words.flush(at..at + 8)
     }
 
     fn word_at(&self, index: u64) -> u64 {

@@ -218,7 +218,11 @@ impl Segments {
         let Some(&segment) = state.owned.get(&owner) else { return Ok(()) };
         if committed {
             self.pool.check_synced()?;
-            state.table.write(segment, None)?;
+            planted!(
+                "alloc.segment-reused-before-released",
+                drop(state.table.store(segment, None)),
+                state.table.write(segment, None)?
+            );
         }
         state.owned.remove(&owner);
         state.free.insert(segment);
@@ -253,9 +257,11 @@ impl Segments {
             Domain::Process | Domain::Volatile => 1,
             _ => (old / 8).clamp(1, GROWTH_MAX),
         };
-        if planted!(GrowthAnnouncedBeforeLength) {
-            state.superblock.set_segments(old + step)?;
-        }
+        planted!(
+            "alloc.growth-announced-before-length",
+            state.superblock.set_segments(old + step)?,
+            ()
+        );
         self.pool.grow(step * SEGMENT).or_else(|error| match error {
             halite_pmem::Error::NoSpace { .. } | halite_pmem::Error::SizeLimit { .. } => {
                 self.pool.grow(SEGMENT).map_err(no_room)

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use halite_pmem::{Fresh, Pool, PoolOptions};
+use halite_pmem::{Flushed, Fresh, Pool, PoolOptions};
 use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::little_endian::{U32, U64};
@@ -217,21 +217,28 @@ impl Superblock {
     fn write(&mut self) -> Result<()> {
         self.stored.generation += 1;
         self.stored.checksum = self.stored.sum().into();
-        let last = planted!(GoodSuperblockWrittenFirst, 1 - self.good, self.good);
-        self.write_copy(1 - last)?;
+        let last = planted!("alloc.good-superblock-written-first", 1 - self.good, self.good);
+        planted!(
+            "alloc.superblock-copies-fenced-together",
+            drop(self.store_copy(1 - last)),
+            self.write_copy(1 - last)?
+        );
         self.write_copy(last)
     }
 
     #[track_caller]
     fn write_copy(&mut self, copy: usize) -> Result<()> {
-        let good = copy == self.good;
-        let copy = &mut self.copies[copy];
-        let flushed = copy.write_stream(0, self.stored.as_bytes());
-        if planted!(SuperblockCopiesFencedTogether) && !good {
-            return Ok(());
-        }
+        let flushed = self.store_copy(copy);
+        let copy = &self.copies[copy];
         copy.pool().fence([flushed])?;
         Ok(())
+    }
+
+    /// Stores a copy, and starts its write-back.
+    #[track_caller]
+    fn store_copy(&mut self, copy: usize) -> Flushed {
+        let copy = &mut self.copies[copy];
+        copy.write_stream(0, self.stored.as_bytes())
     }
 }
 

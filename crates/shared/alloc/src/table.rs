@@ -10,7 +10,7 @@
 //! A free segment's word is zero. The check is over the other bits, the segment's number and the
 //! pool's salt, so a word that was damaged, or that landed at a wrong place, is found.
 
-use halite_pmem::{Pool, Words};
+use halite_pmem::{Flushed, Pool, Words};
 use halite_sim::planted;
 
 use crate::{Error, Result, SEGMENT, check};
@@ -107,20 +107,22 @@ impl Table {
     /// Sets the owner of a segment, durably. One flush, one fence.
     #[track_caller]
     pub(crate) fn write(&self, segment: u64, owner: Option<Owner>) -> Result<()> {
-        let (words, at) = self.word(segment);
-        let early = planted!(FlushBeforeStore).then(|| words.flush(at..at + 8));
-        words.store(at, owner.map_or(0, |owner| self.encode(segment, owner)));
-        if planted!(SegmentReusedBeforeReleased) && owner.is_none() {
-            return Ok(());
-        }
-        // Not in a closure: `flush` records its caller's place in the code, and the lab leaves out the
-        // calls of one place at a time.
-        let flushed = match early {
-            Some(flushed) => flushed,
-            None => words.flush(at..at + 8),
-        };
+        let flushed = self.store(segment, owner);
+        let (words, _) = self.word(segment);
         words.pool().fence([flushed])?;
         Ok(())
+    }
+
+    /// Sets the owner of a segment, and starts the write-back.
+    #[track_caller]
+    pub(crate) fn store(&self, segment: u64, owner: Option<Owner>) -> Flushed {
+        let (words, at) = self.word(segment);
+        let word = owner.map_or(0, |owner| self.encode(segment, owner));
+        planted!(
+            "alloc.flush-before-store",
+            (words.flush(at..at + 8), words.store(at, word)).0,
+            (words.store(at, word), words.flush(at..at + 8)).1
+        )
     }
 
     fn word(&self, segment: u64) -> (&Words, u64) {

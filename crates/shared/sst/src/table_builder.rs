@@ -227,7 +227,7 @@ impl TableBuilder {
         let TableId { store_id, number } = self.id;
         self.writer.write(&Footer { store_id, number, properties }.bytes())?;
         let len = self.writer.len();
-        planted!(TableNamedBeforeSynced, drop(self.writer.finish()?), self.writer.sync()?);
+        planted!("sst.table-named-before-synced", drop(self.writer.finish()?), self.writer.sync()?);
         Ok((self.properties, len))
     }
 

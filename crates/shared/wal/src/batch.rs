@@ -57,7 +57,7 @@ pub(crate) fn read(bytes: &[u8], seed: Seed, sequence_max: u64) -> Option<Logged
     let (sequence, records) = (reader.u64().ok()?, reader.u32().ok()?);
     let payload = reader.sized().ok()?;
     let batch = &bytes[..HEADER + payload.len()];
-    let is_checked = check_front(batch, seed).is_ok() || planted!(TornLogTaken);
+    let is_checked = planted!("wal.torn-log-taken", true, check_front(batch, seed).is_ok());
     let last = sequence.checked_add(records.into());
     let is_sane = records > 0 && last.is_some_and(|last| last <= sequence_max);
     (is_checked && is_sane).then_some(Logged { sequence, records, payload })

@@ -1,10 +1,15 @@
 //! Stores that are not certainly durable: by cell, in their order.
 //!
-//! A cell (a line, or a sector) keeps the order of the stores to it. A store longer than a word counts as one store for
-//! each of its words of 8 bytes. So a cell has one *version* for each word stored to it, and one for none of them. A
-//! power cut leaves any version of each cell, and, because a copy may go in any order, any set of the words of the one
+//! A cell of memory is a line, and keeps the order of the stores to it. A store longer than a word counts as one store
+//! for each of its words of 8 bytes. So the line has one *version* for each word stored to it, and one for none of them.
+//! A power cut leaves any version of each line, and, because a copy may go in any order, any set of the words of the one
 //! store that it interrupts.
+//!
+//! A cell behind the page cache is one word of 8 bytes. The kernel writes a page back while stores to it go on, and what
+//! it reads of the page is no snapshot, so words beside each other keep no order. They are kept here by sectors, which
+//! only saves entries: a power cut leaves of each word of a sector any of the stores to it, or none.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use halite_pmem::ModelFile;
@@ -27,7 +32,7 @@ pub(crate) struct Part {
     bytes: u32,
     len: u32,
     streamed: bool,
-    /// Its words persist in ascending order in any case.
+    /// Its words persist in ascending order in any case, if they are in one line of memory.
     pub(crate) in_order: bool,
 }
 
@@ -37,7 +42,7 @@ impl Part {
         self.len.into()
     }
 
-    /// Words of 8 bytes that it touches.
+    /// Aligned words of 8 bytes that it touches: of a sector, 64 at most.
     pub(crate) fn words(&self) -> u32 {
         ((self.at + u64::from(self.len) - 1) / 8 - self.at / 8 + 1) as u32
     }
@@ -59,13 +64,51 @@ struct Cell {
     flushed: usize,
 }
 
-/// The content of a cell after a power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A line or a sector that is not certainly durable.
+#[derive(Clone, Copy)]
+pub(crate) struct Dirty<'a> {
+    /// The stores to it, in their order.
+    pub(crate) parts: &'a [Part],
+    /// Whether each of its words is a cell.
+    pub(crate) by_word: bool,
+}
+
+/// The content of a line or a sector after a power cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Stores that are there whole.
     pub(crate) whole: u32,
     /// Words of the next store that are there, a bit each.
     pub(crate) torn: u64,
+    /// Words that have another version than these: each with its address in words, and with how many of the stores to
+    /// the sector it may have.
+    pub(crate) apart: Vec<(u64, u32)>,
+}
+
+impl Choice {
+    /// The first `whole` stores, and none of the others.
+    pub(crate) fn whole(whole: u32) -> Self {
+        Self { whole, ..Self::default() }
+    }
+
+    /// The words of a store that are there, a bit each.
+    pub(crate) fn words(&self, number: usize, part: &Part) -> u64 {
+        let all = u64::MAX >> (64 - part.words());
+        let mut words = match number.cmp(&(self.whole as usize)) {
+            Ordering::Less => all,
+            Ordering::Equal => self.torn & all,
+            Ordering::Greater => 0,
+        };
+        for &(word, stores) in &self.apart {
+            if let Some(bit) = word.checked_sub(part.at / 8)
+                && bit < u64::from(part.words())
+            {
+                words &= !(1 << bit);
+                words |= u64::from(number < stores as usize) << bit;
+            }
+        }
+        words
+    }
 }
 
 /// The cells that are not certainly durable, and the state of the file that the file system may not have.
@@ -270,9 +313,10 @@ impl Cells {
         clean.iter().for_each(|number| drop(self.pending.remove(number)));
     }
 
-    /// The cells that are not certainly durable, and the stores to each.
-    pub(crate) fn dirty(&self) -> Vec<(u64, &[Part])> {
-        self.pending.iter().map(|(&cell, pending)| (cell, &pending.parts[..])).collect()
+    /// The lines or sectors that are not certainly durable.
+    pub(crate) fn dirty(&self) -> Vec<Dirty<'_>> {
+        let by_word = self.rules.words_are_cells();
+        self.pending.values().map(|cell| Dirty { parts: &cell.parts, by_word }).collect()
     }
 
     /// The states of the file that the file system may have after a power cut, each with the event from which on it is
@@ -290,15 +334,27 @@ impl Cells {
     }
 }
 
-/// Stores the part of a cell that a power cut leaves to the disk.
-pub(crate) fn leave(parts: &[Part], choice: Choice, trace: &Trace, disk: &mut Disk) {
-    for part in &parts[..choice.whole as usize] {
-        disk.change(part.at, trace.stored(part.bytes, part.len));
-    }
-    if let Some(torn) = parts.get(choice.whole as usize) {
-        for word in (0..torn.words()).filter(|word| choice.torn & 1 << word != 0) {
-            let (at, bytes) = torn.word(trace, word);
-            disk.change(at, bytes);
+/// Stores the part of a line or sector that a power cut leaves to the disk. Returns the youngest event of that part.
+pub(crate) fn leave(parts: &[Part], choice: &Choice, trace: &Trace, disk: &mut Disk) -> u32 {
+    let mut youngest = 0;
+    // Of the stores behind those that are whole, only words that are apart can be there.
+    let none_from = match choice.apart.is_empty() {
+        true => parts.len().min(choice.whole as usize + 1),
+        false => parts.len(),
+    };
+    for (number, part) in parts[..none_from].iter().enumerate() {
+        let words = choice.words(number, part);
+        if words == u64::MAX >> (64 - part.words()) {
+            disk.change(part.at, trace.stored(part.bytes, part.len));
+        } else {
+            for word in (0..part.words()).filter(|word| words & 1 << word != 0) {
+                let (at, bytes) = part.word(trace, word);
+                disk.change(at, bytes);
+            }
+        }
+        if words != 0 {
+            youngest = youngest.max(part.event);
         }
     }
+    youngest
 }

@@ -56,6 +56,7 @@ mod objects;
 mod past;
 mod pending;
 mod plan;
+pub mod planted;
 mod quiet;
 mod random;
 mod replay;

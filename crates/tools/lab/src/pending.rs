@@ -10,7 +10,7 @@ use halite_pmem::ModelFile;
 use halite_sim::{Trace, What};
 
 use crate::Rules;
-use crate::cells::{self, Cells, Choice, Part};
+use crate::cells::{self, Cells, Choice, Dirty, Part};
 use crate::disk::Disk;
 use crate::files::{Folder, Names, SPAN, address, place_in_file};
 use crate::images::Image;
@@ -37,7 +37,7 @@ pub(crate) struct Pending<'a> {
 
 /// The possible states at one point.
 pub(crate) struct Uncertain<'a> {
-    pub(crate) dirty: Vec<(u64, &'a [Part])>,
+    pub(crate) dirty: Vec<Dirty<'a>>,
     /// The states of the pool's file, each with the event since which it is possible. The certain one comes first; so
     /// in the other lists.
     pub(crate) pool_files: Vec<(u32, ModelFile)>,
@@ -145,8 +145,8 @@ impl<'a> Pending<'a> {
         let mut dirty = self.pool.dirty();
         // Files without a possible name are lost anyway.
         let reachable = self.names.reachable(&disk.folder.names);
-        dirty.extend(self.files.dirty().into_iter().filter(|(_, parts)| {
-            place_in_file(parts[0].at).is_some_and(|(file, _)| reachable.contains(&file))
+        dirty.extend(self.files.dirty().into_iter().filter(|dirty| {
+            place_in_file(dirty.parts[0].at).is_some_and(|(file, _)| reachable.contains(&file))
         }));
         let lens = self.lens.iter().filter(|(file, _)| reachable.contains(file));
         let lens =
@@ -165,9 +165,7 @@ impl<'a> Pending<'a> {
         let (since, folder) = uncertain.folder(image, disk);
         youngest = youngest.max(since);
         for (parts, choice) in uncertain.left(image, &folder) {
-            cells::leave(parts, choice, self.trace, disk);
-            let there = choice.whole as usize + usize::from(choice.torn != 0);
-            youngest = youngest.max(parts[..there].last().map_or(0, |part| part.event));
+            youngest = youngest.max(cells::leave(parts, choice, self.trace, disk));
         }
         if !file.named {
             // A file without a name is gone, and its bytes with it.
@@ -192,14 +190,14 @@ impl<'a> Uncertain<'a> {
     }
 
     /// The cells of an image that a name leads to, and that are not behind the end of their file.
-    pub(crate) fn left(
-        &self,
-        image: &Image,
-        folder: &Folder,
-    ) -> impl Iterator<Item = (&'a [Part], Choice)> {
+    pub(crate) fn left<'b>(
+        &'b self,
+        image: &'b Image,
+        folder: &'b Folder,
+    ) -> impl Iterator<Item = (&'a [Part], &'b Choice)> {
         let (_, pool_file) = self.pool_files[image.ways[0]];
         let cells = self.dirty.iter().zip(&image.choices);
-        cells.filter_map(move |(&(_, parts), &choice)| {
+        cells.filter_map(move |(&Dirty { parts, .. }, choice)| {
             let is_left = match place_in_file(parts[0].at) {
                 Some((file, at)) => at < folder.len(file),
                 None => pool_file.named,

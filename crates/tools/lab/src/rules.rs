@@ -10,8 +10,9 @@ pub enum Rules {
     /// unflushed line may have been evicted after any of its stores; an aligned word of 8 bytes never tears; a flushed
     /// line is durable after the fence.
     Memory,
-    /// An ordinary file. The stores to a sector of 512 bytes persist in order, sectors in any order and at any time; a
-    /// synced sector is durable.
+    /// An ordinary file. The stores to an aligned word of 8 bytes persist in order, words in any order and at any time,
+    /// also within one store: the kernel may write a page back while stores to it go on, and more than once. A synced
+    /// word is durable.
     PageCache,
     /// The same, and now and then the kernel fails to sync. Any part of the bytes is durable then, and the kernel marks
     /// all of them as clean: later syncs do not make them durable.
@@ -69,7 +70,12 @@ impl Rules {
         }
     }
 
-    /// The unit within which stores keep their order, in bytes.
+    /// Whether stores keep their order within a word only, and not within a unit of [`Self::cell_len`].
+    pub(crate) fn words_are_cells(self) -> bool {
+        matches!(self, Self::PageCache | Self::FailingSyncs)
+    }
+
+    /// The unit by which stores are kept, in bytes: a line, or of an ordinary file a sector, whose words are cells.
     pub(crate) fn cell_len(self) -> u64 {
         match self {
             Self::PageCache | Self::FailingSyncs => 512,

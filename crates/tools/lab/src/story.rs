@@ -72,17 +72,19 @@ pub(crate) fn of_crash(
     }
     let (mut left, mut taken) = (Vec::new(), Vec::new());
     for (parts, choice) in uncertain.left(image, &folder) {
-        let (whole, rest) = parts.split_at(choice.whole as usize);
-        left.extend(whole.iter().map(|part| tell(part, trace, point, "")));
-        let Some((first, rest)) = rest.split_first() else { continue };
-        if choice.torn == 0 {
-            taken.push(tell(first, trace, point, ""));
-        } else {
-            let torn =
-                format!(", torn: of its {} words {:#b} are there", first.words(), choice.torn);
-            taken.push(tell(first, trace, point, &torn));
+        for (number, part) in parts.iter().enumerate() {
+            match choice.words(number, part) {
+                0 => taken.push(tell(part, trace, point, "")),
+                words if words.count_ones() == part.words() => {
+                    left.push(tell(part, trace, point, ""));
+                }
+                words => {
+                    let torn =
+                        format!(", torn: of its {} words {words:#b} are there", part.words());
+                    taken.push(tell(part, trace, point, &torn));
+                }
+            }
         }
-        taken.extend(rest.iter().map(|part| tell(part, trace, point, "")));
     }
     for (what, stores) in [("missing", taken), ("there, though not certain", left)] {
         let count = stores.len();

@@ -35,7 +35,7 @@ const HELPS: &str = "crates/engines/indexlog/src/index_snapshot.rs:";
 
 /// The making durable of the zeros of a map segment: only a process that was killed within it leaves others,
 /// and a test beside it does that. And that copies are covered before originals are freed: the planted bug
-/// `VictimFreedBeforeCovered` leaves all of that out, and shows in few histories; a flush or a fence of it alone
+/// `indexlog.victim-freed-before-covered` leaves all of that out, and shows in few histories; a flush or a fence of it alone
 /// shows in one of many hundred.
 const BESIDE: [&str; 3] =
     ["fresh.flush(0..SEGMENT)", "fence_found(&[zeroed])", "fence_with_map(covered_by_map_alone)"];
@@ -113,8 +113,9 @@ const CALLS: [&str; 10] = [
 
 /// Lines of functions whose callers count as the calls; and the zeroing of a map segment that was used
 /// before, which a test beside it judges.
-const INSIDE: [&str; 8] = [
+const INSIDE: [&str; 9] = [
     "words.pool().fence([flushed])",
+    "self.pool().fence([flushed])",
     "copy.write_stream(0, self.stored",
     "self.appender.write_stream(",
     "copy.pool().fence([flushed])",

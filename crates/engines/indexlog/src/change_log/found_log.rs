@@ -180,9 +180,9 @@ impl FoundLog {
         let mut torn = None;
         'batches: for batch in self.batches.iter().filter(|batch| batch.last > self.proved) {
             for record in self.records(batch)?.iter().filter(|record| record.has_overflow()) {
-                match read_whole(data, record, self.salt) {
+                let value = read_whole(data, record, self.salt);
+                match planted!("indexlog.torn-value-taken", value.or(Some(Vec::new())), value) {
                     Some(value) => values.extend(value),
-                    None if planted!(TornValueTaken) => {}
                     None => {
                         torn = Some(batch.first);
                         break 'batches;

@@ -260,7 +260,7 @@ impl Collector {
         // The records that superseded those of the victim become durable with the word: until then the victim is
         // needed.
         planted!(
-            VictimFreedBeforeCovered,
+            "indexlog.victim-freed-before-covered",
             storage.sync_records().map(|()| self.cover_block(storage))?,
             {
                 self.cover_block(storage);

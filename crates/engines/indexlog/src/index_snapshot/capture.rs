@@ -114,9 +114,7 @@ impl Writer {
     fn capture_index(&mut self, view: &RwLock<View>) -> Result<Option<Captured>> {
         let Form::Ordered(partial) = view.read().form else { return Ok(None) };
         self.check_health()?;
-        if !planted!(SnapshotBeforeSync) {
-            self.storage.sync_records()?;
-        }
+        planted!("indexlog.snapshot-before-sync", Ok(()), self.storage.sync_records())?;
         // While a block is being collected, it has dead records that are in no count.
         self.collector.finish_collection(&mut self.storage, view)?;
         self.storage.release_limbo(view, usize::MAX)?;

@@ -9,7 +9,6 @@ use halite_index::{Fate, Ghosts, PartialKeyTree, PartialLen, TreeReader};
 use halite_sim::planted;
 
 use super::{Area, Fit, ITEM_HEAD, NUMBER_MAX, ODD, Unfit, VERSION, item, tree};
-use crate::BLOCK;
 use crate::entry::Entry;
 use crate::read::readable::Readable;
 use crate::read::view::View;
@@ -78,8 +77,9 @@ impl Loaded {
     /// How much of a block the snapshot covers, in bytes.
     pub(super) fn covered(&self, block: u32) -> u64 {
         match self.blocks.get(block as usize) {
-            Some(Known::Used(used)) if !planted!(SnapshotForgetsTail) => *used,
-            Some(Known::Used(_)) => BLOCK,
+            Some(Known::Used(used)) => {
+                planted!("indexlog.snapshot-forgets-tail", crate::BLOCK, *used)
+            }
             _ => 0,
         }
     }
@@ -211,7 +211,11 @@ impl Loading {
                 }
                 _ => None,
             };
-            let now = planted!(SnapshotTrustsReusedBlock, found.or(Some(BLOCK)), found);
+            let now = planted!(
+                "indexlog.snapshot-trusts-reused-block",
+                found.or(Some(crate::BLOCK)),
+                found
+            );
             if block >= storage.space.map().len() {
                 return Err(Unfit);
             }

@@ -58,9 +58,7 @@ impl Log {
             *last = self.tail.end_batch(*last);
         }
         self.durability.number(ops.len() as u64);
-        if planted!(DeferredTakenForDurable) {
-            self.durability.complete();
-        }
+        planted!("indexlog.deferred-taken-for-durable", self.durability.complete(), ());
         if self.changes.is_some() {
             return self.append_changes(space, view, ops, streamed, waits);
         }
@@ -90,8 +88,8 @@ impl Log {
             if let Some(pending) = self.tail.write() {
                 self.durability.add_pending(pending);
             }
-            if space.map().is_dirty() && !planted!(OpenBlocksUnknown) {
-                // The map must know all blocks that wait to be sealed but the newest, or a
+            if planted!("indexlog.open-blocks-unknown", false, space.map().is_dirty()) {
+                // Of the blocks that wait to be sealed the map must know all but the newest, or a
                 // power cut could lose one in their middle.
                 space.fence_with_map(Vec::new())?;
             }
@@ -121,10 +119,8 @@ impl Log {
         let is_first = !self.waits_for_records();
         let is_alone = streamed.is_empty() && !space.map().is_dirty();
         let Some(changes) = &mut self.changes else { return Ok(()) };
-        if planted!(ChangeBeforeFence) {
-            changes.write();
-            self.end_changes_sync();
-        } else if waits && is_first && !changes.is_pending() && is_alone {
+        let waits = planted!("indexlog.change-before-fence", false, waits);
+        if waits && is_first && !changes.is_pending() && is_alone {
             let flushed = changes.stream();
             if let [Op::Put { space, key, .. }] = *ops {
                 // While the written lines drain, the index's lines come into the cache.
@@ -200,7 +196,7 @@ impl Log {
                 space.seal(block, used, &proof, next);
             }
             Some(Closed { block, used, proof: None }) => planted!(
-                SealedBeforeRecords,
+                "indexlog.sealed-before-records",
                 space.seal(block, used, &halite_pmem::forged(space.pool()), next),
                 self.durability.add_unsealed(block, used)
             ),

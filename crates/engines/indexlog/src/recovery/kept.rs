@@ -28,14 +28,10 @@ impl Cut {
         let (kept, mut dropped): (Vec<_>, Vec<_>) =
             self.blocks.into_iter().partition(|open| !open.records.is_empty());
         // The newest first, so that the blocks that are left have no gap before them.
-        dropped.reverse();
-        if planted!(CutBlocksFreedOldestFirst) {
-            dropped.reverse();
-        }
-        let late = planted!(CutKeptBeforeDropped).then(|| std::mem::take(&mut dropped));
-        drop_blocks(dropped, space)?;
+        planted!("indexlog.cut-blocks-freed-oldest-first", (), dropped.reverse());
+        planted!("indexlog.cut-blocks-not-freed", Ok(()), drop_blocks(dropped, space))?;
         // If the process died and the power did not fail, the records that were read may not be durable yet.
-        let end = |open: &OpenBlock| planted!(KilledProcessTrusted, 0, open.end());
+        let end = |open: &OpenBlock| planted!("indexlog.killed-process-trusted", 0, open.end());
         let mut flushed: Vec<_> = kept.iter().map(|open| open.fresh.flush(0..end(open))).collect();
         let values = kept.iter().flat_map(|open| &open.records).flat_map(|record| &record.value);
         flushed.extend(values.map(|piece| piece.flush()));
@@ -46,20 +42,13 @@ impl Cut {
         if let Some(log) = &mut self.log {
             log.values.clear();
         }
-        Ok(Kept {
-            log: self.log,
-            blocks: kept.into_iter().zip(proofs).collect(),
-            late: late.unwrap_or_default(),
-            unproved,
-        })
+        Ok(Kept { log: self.log, blocks: kept.into_iter().zip(proofs).collect(), unproved })
     }
 }
 
 /// The open blocks up to the cut, durable.
 pub(crate) struct Kept {
     blocks: Vec<(OpenBlock, Fenced)>,
-    /// Blocks behind the cut that a planted defect frees too late.
-    late: Vec<OpenBlock>,
     /// The change log, durable.
     pub(crate) log: Option<FoundLog>,
     /// The number of the last record, if there is a change log and that record is not proved durable.
@@ -87,7 +76,6 @@ impl Kept {
             take(view, open.block, open.fresh, end, seed);
         }
         space.fence_with_map(Vec::new())?;
-        drop_blocks(self.late, space)?;
         Ok(sealed)
     }
 }

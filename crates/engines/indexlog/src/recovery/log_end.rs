@@ -58,7 +58,8 @@ impl Cut {
                 let first = open.first(near);
                 let next = expected.map_or(first, |seq| follow(&sealed, seq, first));
                 expected = Some(next);
-                broken = (next != first || open.seqs.is_none()) && !planted!(RecordsBehindGap);
+                let is_gap = next != first || open.seqs.is_none();
+                broken = planted!("indexlog.records-behind-gap", false, is_gap);
             }
             if broken {
                 missing_at = missing_at.or(Some((open.block, 0)));
@@ -82,7 +83,7 @@ impl Cut {
         for open in open.iter_mut().rev() {
             let first = open.seqs.map_or(0, |(first, _)| first);
             while let Some(last) = open.records.last()
-                && last.remaining > u32::from(planted!(BatchWithoutItsEnd)) * u32::MAX
+                && last.remaining > planted!("indexlog.batch-without-its-end", u32::MAX, 0)
                 && !is_sealed(first + open.records.len() as u64)
             {
                 open.records.pop();
@@ -139,15 +140,13 @@ impl Cut {
     /// [`Error::Damaged`] if one of them was durable.
     pub(crate) fn compare(&mut self, log: FoundLog, partition: usize) -> Result<()> {
         let durable = self.durable.max(self.sealed_last);
-        if durable > log.last && !planted!(RecordsBehindChanges) {
+        if planted!("indexlog.records-behind-changes", false, durable > log.last) {
             return Err(Error::Damaged {
                 what: format!("change log of partition {partition}"),
                 why: format!("it ends with number {}, though {durable} was durable", log.last),
             });
         }
-        if !planted!(RecordsBehindChanges) {
-            self.cut_behind(log.last);
-        }
+        planted!("indexlog.records-behind-changes", (), self.cut_behind(log.last));
         self.log = Some(log);
         Ok(())
     }
@@ -252,8 +251,6 @@ pub(crate) fn cut_undecided(
                 ),
             });
         }
-        if planted!(BatchCutInOnePartition) {
-            return Ok(());
-        }
+        planted!("indexlog.batch-cut-in-one-partition", return Ok(()), ());
     }
 }

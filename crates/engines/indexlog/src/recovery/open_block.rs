@@ -94,7 +94,7 @@ impl OpenBlock {
         let first = self.seqs.map_or(0, |(first, _)| first);
         let proved = (durable + 1).saturating_sub(first) as usize;
         for at in proved..self.records.len() {
-            if !self.records[at].has_overflow || planted!(TornValueTaken) {
+            if planted!("indexlog.torn-value-taken", true, !self.records[at].has_overflow) {
                 continue;
             }
             let begin = at.checked_sub(1).map_or(0, |before| self.records[before].end);

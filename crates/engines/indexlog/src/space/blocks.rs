@@ -100,7 +100,7 @@ impl Blocks {
     /// No blocks yet; `random` makes this opening different from all others.
     pub(crate) fn new(random: u64) -> Self {
         Self {
-            step: planted!(BlockLifeLivedTwice, 1, random as u32 | 1),
+            step: planted!("indexlog.block-life-lived-twice", 1, random as u32 | 1),
             blocks: Vec::new(),
             free: FreeBlocks::default(),
             splits: Splits::default(),

@@ -129,8 +129,9 @@ impl LimboList {
     /// Pops the oldest entry of the queue if its copy or replacement is among the records up to `durable`, which are
     /// durable.
     pub(super) fn next(&mut self, durable: u64) -> Option<Limbo> {
-        let is_next =
-            |limbo: &mut Limbo| limbo.seq <= durable || planted!(ValueFreedBeforeReplaced);
+        let is_next = |limbo: &mut Limbo| {
+            planted!("indexlog.value-freed-before-replaced", true, limbo.seq <= durable)
+        };
         let next = self.queue.pop_front_if(is_next)?;
         self.queued_bytes -= next.space();
         Some(next)

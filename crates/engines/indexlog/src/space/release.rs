@@ -111,7 +111,8 @@ impl Space {
     /// is about to be reused. One fence if it is not known yet: the record and its successor waited for the same
     /// fence.
     fn prove(&mut self, of: u64, durability: &mut Durability) -> Result<()> {
-        if of > durability.proved() && !planted!(ValueReusedBeforeProved) {
+        let is_unproved = of > durability.proved();
+        if planted!("indexlog.value-reused-before-proved", false, is_unproved) {
             self.map.set_durable(durability.records());
             self.fence_with_map(Vec::new())?;
             durability.proved_by_map();
@@ -122,15 +123,13 @@ impl Space {
     /// Frees a block durably. At most 2 fences.
     fn free_block(&mut self, block: u32) -> Result<()> {
         // The map must cover the copies before the originals can go.
-        if self.map.is_dirty() && !planted!(VictimFreedBeforeCovered) {
+        if planted!("indexlog.victim-freed-before-covered", false, self.map.is_dirty()) {
             let covered_by_map_alone = Vec::new();
             self.fence_with_map(covered_by_map_alone)?;
         }
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state: State::Free, incarnation }, None);
-        if !planted!(BlockReusedBeforeFreed) {
-            self.fence_with_map(Vec::new())?;
-        }
+        planted!("indexlog.block-reused-before-freed", Ok(()), self.fence_with_map(Vec::new()))?;
         Ok(())
     }
 }

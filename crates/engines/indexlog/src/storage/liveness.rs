@@ -80,7 +80,9 @@ impl Storage {
             return Ok(Some(entry).filter(|entry| here(*entry) && (keep || counts)));
         }
         match self.tombstones.get(space, key, blocks)?.filter(|entry| here(*entry)) {
-            Some(entry) if (keep || entry.stale() > 0) && !planted!(TombstoneForgotten) => {
+            Some(entry)
+                if planted!("indexlog.tombstone-forgotten", false, keep || entry.stale() > 0) =>
+            {
                 return Ok(Some(entry));
             }
             Some(_) => {

@@ -45,7 +45,7 @@ impl Inner {
             let why = format!("tables {one} and {other} would overlap");
             return Err(Error::damaged("a table", "the order of what is merged", why));
         }
-        if !outputs.tables.is_empty() && !planted!(TableNamesNotSynced) {
+        if planted!("lsm.table-names-not-synced", false, !outputs.tables.is_empty()) {
             // The names of the tables, before the manifest says that they are there.
             self.files.disk.sync()?;
         }

@@ -197,7 +197,7 @@ impl Manifest {
             let seed = Seed::of_file(store_id, number);
             writer.write(&frame(&payload, seed, header.len() as u64))?;
             let writer = planted!(
-                CurrentBeforeManifest,
+                "lsm.current-before-manifest",
                 disk.append(&unfinished, writer.finish()?.len())?,
                 {
                     writer.sync()?;
@@ -237,10 +237,8 @@ impl Manifest {
         let frame = frame(&edit.bytes(), seed, writer.len());
         let written = writer.write(&frame).and_then(|()| writer.flush());
         written.map_err(|error| Unappended { error: error.into(), may_count: false })?;
-        if !planted!(EditNotSynced) {
-            let synced = writer.sync();
-            synced.map_err(|error| Unappended { error: error.into(), may_count: true })?;
-        }
+        let synced = planted!("lsm.edit-not-synced", Ok(()), writer.sync());
+        synced.map_err(|error| Unappended { error: error.into(), may_count: true })?;
         self.writer = Some(writer);
         Ok(())
     }

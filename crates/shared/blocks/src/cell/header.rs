@@ -93,8 +93,9 @@ pub(super) fn create(
     stored.checksum = stored.sum().into();
     let (words, _) = stored.as_bytes().as_chunks();
     let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    // Words of a line persist in the order of their stores: the magic number is the last.
+    // The magic number persists last.
     space.write_words(8, &words[1..]);
+    space.order(8..HEADER_LEN)?;
     space.write_words(0, &words[..1]);
     space.pool().fence([space.flush(0..HEADER_LEN)])?;
     Ok(())

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! An insert writes its pair and makes it durable; then it stores the fingerprint and, in the same line,
-//! sets the slot's bit, and makes that durable. So a bit that is set after a crash has its pair and its
+//! sets the slot's bit, and makes that durable. On an ordinary file, whose lines keep no order, the fingerprint is
+//! stored with the pair, and durable as early. So a bit that is set after a crash has its pair and its
 //! fingerprint; the contents of other slots have no meaning. A pair does not change, and no slot is freed.
 //!
 //! Between its slot's reservation and its second fence an insert is in a list in DRAM: no other insert gets
@@ -83,7 +84,7 @@ pub(super) enum Search<'a> {
 }
 
 impl Leaves {
-    /// Makes empty leaves of a range, as many as fit. Three fences.
+    /// Makes empty leaves of a range, as many as fit. Three fences; four where lines keep no order.
     ///
     /// # Errors
     /// The pool's errors.
@@ -107,8 +108,9 @@ impl Leaves {
                 stream.write(HEADER_LEN + leaf * LEAF_LEN, &empty);
             }
         })?;
-        // The stores to a line persist in order: with the seal, the others are there.
+        // With the seal, the others are there.
         fresh.write_words(0, &[MAGIC, leaves]);
+        fresh.order(0..SEAL_AT)?;
         fresh.write_words(SEAL_AT, &[slots::seal(MAGIC, leaves)]);
         fresh.pool().fence([fresh.flush(0..HEADER_LEN)])?;
         Ok(Self::new(fresh, leaves))
@@ -450,13 +452,29 @@ impl Reservation<'_> {
         let (words, at) = (&self.leaves.words, self.pair());
         words.store(at, self.insert.key);
         words.store(at + 8, value);
-        Ok(words.flush(at..at + PAIR_LEN))
+        let from = match self.leaves.pool().domain().orders_lines() {
+            true => at,
+            false => {
+                self.store_fingerprint()?;
+                Leaves::place(self.insert.leaf)
+            }
+        };
+        Ok(words.flush(from..at + PAIR_LEN))
     }
 
     /// The second phase, with the proof that the pair is durable: stores the fingerprint and sets the
     /// bit.
     pub(super) fn set_bit(&self, pair: &Fenced) -> Result<Flushed> {
         self.leaves.check_known()?;
+        let Inserting { leaf, slot, .. } = self.insert;
+        let (words, at) = (&self.leaves.words, Leaves::place(leaf));
+        let used = self.store_fingerprint()?;
+        words.publish(at, slots::used_word(leaf, used | 1 << slot), pair);
+        Ok(words.flush(at..at + LINE))
+    }
+
+    /// Stores the fingerprint. Returns the used slots.
+    fn store_fingerprint(&self) -> Result<u32> {
         let Inserting { leaf, slot, key, .. } = self.insert;
         let (words, at) = (&self.leaves.words, Leaves::place(leaf));
         let (used, fingerprints) = self.leaves.first_line(leaf)?;
@@ -464,8 +482,7 @@ impl Reservation<'_> {
         let (word, shift) = (slot / 8, slot % 8 * 8);
         let others = fingerprints[word as usize] & !(0xff << shift);
         words.store(at + 8 + u64::from(word) * 8, others | u64::from(fingerprint(key)) << shift);
-        words.publish(at, slots::used_word(leaf, used | 1 << slot), pair);
-        Ok(words.flush(at..at + LINE))
+        Ok(used)
     }
 }
 

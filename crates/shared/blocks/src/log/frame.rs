@@ -51,10 +51,17 @@ pub fn place(seed: u64, at: u64) -> u64 {
 /// calls store to the stack, behind the fence of the entry before.
 #[inline(never)]
 fn sum(payload: &[u8], seed: u64) -> u64 {
-    let summed = planted!(ChecksumOverHeader, &payload[..payload.len().min(24)], payload);
+    let summed =
+        planted!("blocks.checksum-over-header", &payload[..payload.len().min(24)], payload);
     let hash = planted!(
-        SixteenBytesAtOnce,
-        xxh3_64(&halite_sim::planted::every_other_word(summed)),
+        "blocks.sixteen-bytes-at-once",
+        xxh3_64(
+            &summed
+                .chunks(16)
+                .flat_map(|pair| &pair[..pair.len().min(8)])
+                .copied()
+                .collect::<Vec<_>>()
+        ),
         xxh3_64(summed)
     );
     (hash ^ seed).max(1)

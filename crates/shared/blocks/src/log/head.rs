@@ -9,7 +9,7 @@
 //! word 5  magic           "halitLOG"
 //! ```
 //!
-//! All numbers are little-endian. The magic is stored last: stores to a line persist in order, so a reader
+//! All numbers are little-endian. The magic is stored last, and persists after the rest ([`Fresh::order`]), so a reader
 //! that finds the magic finds the rest. A life begins with one store of word 0, which never tears; its
 //! check is seeded with the salt.
 
@@ -64,7 +64,7 @@ impl Head {
         space.flush(0..LINE)
     }
 
-    pub(super) fn write(&self, space: &mut Fresh) -> Flushed {
+    pub(super) fn write(&self, space: &mut Fresh) -> Result<Flushed> {
         let layout = match self.layout {
             Layout::Packed => 0,
             Layout::Lines => 1,
@@ -73,8 +73,9 @@ impl Head {
         let fixed = [kind, space.len(), self.life.salt];
         let [kind, len, salt] = fixed;
         space.write_words(0, &[self.life_word(), kind, len, salt, checksum(fixed)]);
+        space.order(0..MAGIC_AT)?;
         space.write_words(MAGIC_AT, &[MAGIC]);
-        space.flush(0..LINE)
+        Ok(space.flush(0..LINE))
     }
 
     /// Reads the head of a log of the algorithm `A`.

@@ -10,8 +10,9 @@
 //! The size is where the entries end. A log has `FIELDS` size fields, each in a line of its own, which are
 //! used in turn ("dancing"): with one, each append writes the same line again, which is slow; with 64 none
 //! is written twice in a row. The largest size of the current life counts. Both words are stored through
-//! the cache, the size first: stores to a line persist in order, so a field that has the life has a size of
-//! that life. That makes a reset one store to the head, with any number of fields.
+//! the cache, the size first, and persist in this order ([`Fresh::order`]), so a field that has the life has a size
+//! of that life. That makes a reset one store to the head, with any number of fields. On an ordinary file, whose lines
+//! keep no order, the first use of a field in a life takes a third fence; from then on only its size changes.
 //!
 //! An append is 2 fences, ⌈(8 + n) / 64⌉ + 1 lines. The paper: two barriers, and up to one
 //! line wasted by padding.
@@ -35,6 +36,8 @@ pub struct Header<const FIELDS: u64> {
     size: u64,
     /// The size field that is written next.
     next: u64,
+    /// How many of the fields have a size of this life.
+    begun: u64,
 }
 
 impl<const FIELDS: u64> Header<FIELDS> {
@@ -53,7 +56,7 @@ impl<const FIELDS: u64> Algorithm for Header<FIELDS> {
 
     fn begin(life: &Life, layout: Layout) -> Self {
         let life = frame::seed(life.salt, life.number);
-        Self { life, layout, size: Self::START, next: 0 }
+        Self { life, layout, size: Self::START, next: 0, begun: 0 }
     }
 
     #[inline]
@@ -75,6 +78,10 @@ impl<const FIELDS: u64> Algorithm for Header<FIELDS> {
         let field = Self::field(self.next);
         self.next = (self.next + 1) % FIELDS;
         space.write_words(field, &[self.size]);
+        if self.begun < FIELDS {
+            space.order(field..field + 8)?;
+            self.begun += 1;
+        }
         space.write_words(field + 8, &[self.life]);
         space.pool().fence([space.flush(field..field + 16)])?;
         Ok(())
@@ -97,7 +104,7 @@ impl<const FIELDS: u64> Algorithm for Header<FIELDS> {
             let what = "its entries do not end where its size says";
             return Err(Error::LogDamaged { offset: space.offset(), what });
         }
-        self.next = entries % FIELDS;
+        (self.next, self.begun) = (entries % FIELDS, entries.min(FIELDS));
         Ok(())
     }
 }

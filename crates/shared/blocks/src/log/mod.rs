@@ -142,7 +142,8 @@ impl<A: Algorithm> Log<A> {
     const START: u64 = (1 + A::CONTROL_LINES) * LINE;
 
     /// Makes `space` an empty log; its contents are lost. Two fences, and a third where bytes have to be
-    /// zero: control lines, or the whole space for an algorithm that needs blank space.
+    /// zero: control lines, or the whole space for an algorithm that needs blank space. Another one where lines
+    /// keep no order.
     ///
     /// If it is interrupted, the space has its earlier contents, [`Error::NotALog`], or the empty log.
     ///
@@ -162,7 +163,7 @@ impl<A: Algorithm> Log<A> {
             let zeroed = space.zero(LINE..end);
             space.pool().fence([zeroed])?;
         }
-        let written = head.write(&mut space);
+        let written = head.write(&mut space)?;
         space.pool().fence([written])?;
         Ok(Self::empty(space, head))
     }

@@ -17,7 +17,7 @@
 //!
 //! The version number saves the fence with which the old slot would be invalidated; the paper gains about
 //! 10 % by that. Its `sfence` between the two words is not needed: stores to one line through the cache
-//! persist in the order of the program.
+//! persist in the order of the program. On an ordinary file they do not, and a third fence is between them.
 
 use halite_pmem::Fresh;
 

@@ -237,7 +237,7 @@ impl Ground {
     /// the same place for free.
     #[inline]
     pub(super) fn begin_flush(&mut self) -> Result<()> {
-        if self.failed && !planted!(PagesFlushedAfterFailure) {
+        if planted!("blocks.pages-flushed-after-failure", false, self.failed) {
             let (path, offset) = (self.space.pool().path().to_owned(), self.space.offset());
             return Err(Error::PagesFailed { path, offset });
         }

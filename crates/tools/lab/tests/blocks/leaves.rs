@@ -52,9 +52,16 @@ fn every_call_of_the_leaves_is_missed_if_it_is_left_out() {
     }
 }
 
-/// Calls that ask for write-backs, or wait for them.
-const CALLS: [&str; 6] =
-    [".flush(", ".fence(", ".fence_into(", ".fence_found(", ".persist_stream(", "stream.write("];
+/// What asks for write-backs, or waits for them.
+const CALLS: [&str; 7] = [
+    ".order(",
+    ".flush(",
+    ".fence(",
+    ".fence_into(",
+    ".fence_found(",
+    ".persist_stream(",
+    "stream.write(",
+];
 
 /// The call of `group.rs` that waits.
 const INSIDE: &str = "group.fence(";
