@@ -459,6 +459,22 @@ mod tests {
     }
 
     #[test]
+    fn a_piece_is_stored_as_in_version_5_where_it_begins_with_a_window() {
+        let (salt, seq, bytes) = (7, 9, [3; 4097]);
+        let sum = xxh3_64_with_seed(&bytes, seed(salt ^ seq, 5, 0));
+        let stored =
+            [&5_u32.to_le_bytes()[..], &4097_u32.to_le_bytes(), &sum.to_le_bytes()].concat();
+        assert_eq!(Piece::new(5 * UNITS_MIN, &bytes, salt, seq).as_bytes(), stored);
+        for place in [0, 7, 8 * 5 + 3, u64::from(u32::MAX) * UNITS_MIN + 7] {
+            let piece = Piece::new(place, &bytes, salt, seq);
+            assert_eq!((piece.place(), piece.len()), (place, 4097));
+            assert!(piece.matches(&bytes, salt, seq) && !piece.matches(&bytes[1..], salt, seq));
+            let other = Piece::new(place ^ 1, &bytes, salt, seq);
+            assert_ne!(other.checksum, piece.checksum, "the place is in the checksum");
+        }
+    }
+
+    #[test]
     fn the_longest_record_fits_a_block() {
         let pieces = vec![Piece::new(1, b"", 0, 0); PIECES_MAX];
         let key = vec![0; KEY_LEN_MAX];

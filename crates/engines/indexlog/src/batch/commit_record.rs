@@ -6,7 +6,7 @@ use halite_contract::{Error, Result};
 
 use crate::key_spaces::INTERNAL;
 use crate::read::view::View;
-use crate::record::{Kind, Record};
+use crate::record::{Kind, Record, SEQ_MAX};
 
 /// The key of the newest batch on several partitions.
 pub(crate) const KEY: &[u8] = b"batch";
@@ -56,6 +56,12 @@ impl Batch {
 /// [`Error::Damaged`].
 pub(crate) fn check_whole(newest: &[Option<Batch>]) -> Result<()> {
     for batch in newest.iter().flatten() {
+        if batch.number > SEQ_MAX {
+            return Err(Error::Damaged {
+                what: format!("batch {}", batch.number),
+                why: "its number is beyond all that is ever written".into(),
+            });
+        }
         let has_part = |at: usize| {
             newest.get(at).copied().flatten().is_some_and(|newest| newest.number >= batch.number)
         };
@@ -83,10 +89,26 @@ impl Numbers {
 
     /// Goes on above a number.
     pub(crate) fn raise(&self, number: u64) {
-        self.0.fetch_max(number + 1, Ordering::Relaxed);
+        // A forged number is refused by `check_whole`.
+        self.0.fetch_max(number.saturating_add(1), Ordering::Relaxed);
     }
 
     pub(super) fn draw(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forged_number_is_damage() {
+        let batch = |number| Some(Batch { number, participants: 1 });
+        assert!(check_whole(&[batch(SEQ_MAX)]).is_ok());
+        assert!(matches!(check_whole(&[batch(u64::MAX)]), Err(Error::Damaged { .. })));
+        let numbers = Numbers::after(0);
+        numbers.raise(u64::MAX);
+        assert_eq!(numbers.draw(), u64::MAX);
     }
 }

@@ -18,7 +18,7 @@ use halite_blocks::log::frame;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::record::{BATCH_ALIGN, Draft, Record};
+use crate::record::{BATCH_ALIGN, Draft, Record, SEQ_MAX};
 
 /// The head of an entry, before its operations.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -130,6 +130,12 @@ impl<'a> Entry<'a> {
         self.records[self.records.len() - 1].seq()
     }
 
+    /// Whether its numbers can be those of an entry: sums of them do not wrap, and its batch has a number before it.
+    pub(crate) fn has_numbers(&self) -> bool {
+        let stated = self.head.logged.get().max(self.head.durable.get());
+        self.head.first.get() > 0 && stated <= SEQ_MAX
+    }
+
     /// Whether a batch begins with it.
     pub(crate) fn begins_batch(&self) -> bool {
         self.head.first.get() == self.first()
@@ -177,6 +183,21 @@ mod tests {
             let bit = bit.index(whole * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Entry::read(&bytes, 0, 9).is_none());
+        }
+
+        #[test]
+        fn numbers_that_would_wrap_are_seen(first in 0..3_u64, logged in any::<u64>(), durable in any::<u64>()) {
+            let (opening, before) = (3.into(), 2.into());
+            let head = Head { opening, before, logged: logged.into(), durable: durable.into(), first: first.into() };
+            let mut bytes = Vec::new();
+            begin(&mut bytes, &head);
+            let draft = Draft {
+                kind: Kind::Delete, seq: 3, lag: 0, remaining: 0, space: 1, key: b"key", value: None, pieces: &[],
+            };
+            add(&mut bytes, &draft);
+            end(&mut bytes, 9, 0);
+            let entry = Entry::read(&bytes, 0, 9).unwrap();
+            prop_assert_eq!(entry.has_numbers(), first > 0 && logged <= SEQ_MAX && durable <= SEQ_MAX);
         }
 
         #[test]

@@ -101,7 +101,7 @@ impl FoundLog {
             proved: durable,
             values: Vec::new(),
         };
-        log.walk(floor);
+        log.walk(floor)?;
         log.check_end()?;
         log.cut_torn_values(data)?;
         Ok(log)
@@ -113,7 +113,10 @@ impl FoundLog {
     }
 
     /// Follows the entries to the end of the last whole batch.
-    fn walk(&mut self, floor: u64) {
+    ///
+    /// # Errors
+    /// An entry has its checksum and numbers that no entry has.
+    fn walk(&mut self, floor: u64) -> Result<()> {
         // The number of the next entry, and the opening of the entry before it.
         let mut next: Option<(u64, u32)> = None;
         let mut batch: Option<FoundBatch> = None;
@@ -136,6 +139,12 @@ impl FoundLog {
                 continue;
             };
             let (first, last) = (entry.first(), entry.last());
+            if !entry.has_numbers() {
+                return Err(Error::Damaged {
+                    what: format!("change log, segment {segment}, number {first}"),
+                    why: "it states numbers that are never written".into(),
+                });
+            }
             let (opening, before) = (entry.head.opening.get(), entry.head.before.get());
             let (logged, durable) = (entry.head.logged.get(), entry.head.durable.get());
             let ends_batch = entry.ends_batch();
@@ -167,6 +176,7 @@ impl FoundLog {
                 self.batches.pop_front();
             }
         }
+        Ok(())
     }
 
     /// The highest number that is proved durable, in the log or as a record, by the batches that are kept.

@@ -129,7 +129,11 @@ impl Space {
         }
         let incarnation = self.blocks.incarnation(block);
         self.map.set(block, Life { state: State::Free, incarnation }, None);
-        planted!("indexlog.block-reused-before-freed", Ok(()), self.fence_with_map(Vec::new()))?;
+        planted!(
+            "indexlog.block-reused-before-freed",
+            Ok(()),
+            self.fence_with_map(Vec::new()).map(drop)
+        )?;
         Ok(())
     }
 }

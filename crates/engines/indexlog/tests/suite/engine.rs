@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::power::Power;
+use halite_alloc::Segments;
 use halite_contract::conformance::temporary_folder;
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, Error, Expectation, KeyRange, KeySpaceId,
@@ -341,4 +342,34 @@ fn after_a_crash_a_write_is_not_there_without_what_it_relied_on() {
         assert!(store.get(space, b"z").unwrap().is_some(), "its partition was synced");
         assert_eq!(store.get(space, b"a").unwrap().is_some(), relies);
     }
+}
+
+/// The version before has the same form, but for where pieces of values may begin.
+#[test]
+fn a_store_of_the_version_before_is_opened_and_becomes_one_of_this_version() {
+    let folder = temporary_folder();
+    let options = options(folder.path());
+    let value = |number: u8| vec![number; 5000 + usize::from(number)];
+    let write = |store: &IndexLog, number: u8| {
+        let space = store.key_space("values").unwrap();
+        let op = Op::Put { space, key: &[number], value: &value(number) };
+        store.write(&[op], Durability::Immediate).unwrap();
+    };
+    let store = IndexLog::open(&options).unwrap();
+    write(&store, 1);
+    drop(store);
+    let segments = || Segments::open(&options.pool, &options.pool_options).unwrap();
+    let current = segments().root("engine:indexlog");
+    segments().set_root("engine:indexlog", 5).unwrap();
+    let store = IndexLog::open(&options).unwrap();
+    (2..9).for_each(|number| write(&store, number));
+    let space = store.key_space("values").unwrap();
+    (1..9).for_each(|number| {
+        assert_eq!(store.get(space, &[number]).unwrap().unwrap(), &value(number)[..])
+    });
+    drop(store);
+    assert_eq!((segments().root("engine:indexlog"), current), (Some(6), Some(6)));
+    segments().set_root("engine:indexlog", 7).unwrap();
+    let newer = IndexLog::open(&options).map(drop).unwrap_err().to_string();
+    assert!(newer.contains('7') && newer.contains('6'), "{newer}");
 }
