@@ -324,8 +324,7 @@ impl ChangeLog {
         self.segments.durable.store(last, Ordering::Release);
         planted!(
             "indexlog.changes-released-before-records",
-            while matches!(self.release_oldest(u64::MAX), Ok(true)) {},
-            ()
+            while matches!(self.release_oldest(u64::MAX), Ok(true)) {}
         );
     }
 }

@@ -191,10 +191,9 @@ impl Store {
         planted!(
             "lsm.gidx-before-data",
             (grants.iter().zip(&memtables))
-                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end)),
-            ()
+                .for_each(|(granted, memtable)| memtable.zones.advance_gidx(granted.lines().end))
         );
-        planted!("lsm.commit-id-before-data", self.commits.set_commit_id(last), ());
+        planted!("lsm.commit-id-before-data", self.commits.set_commit_id(last));
         // One pin for all work in the indexes. Taking it is a fence, too: behind the stores, it would wait for them.
         let pinned = logged.is_none().then(RadixTree::pin);
         self.put(encoded, grants, &memtables, durable)?;

@@ -204,8 +204,7 @@ impl Store {
             "lsm.log-removed-before-table",
             (self.wal.iter())
                 .try_for_each(|wal| wal.release(u64::MAX).map(drop))
-                .map_err(from_log)?,
-            ()
+                .map_err(from_log)?
         );
         self.flush_paced(tree, &*oldest, |run| match durable {
             None => self.levels.add_run(tree as u32, run, &change),

@@ -228,7 +228,7 @@ impl Disk {
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         let path = self.path_to_change(from)?;
         self.path_of(to)?;
-        planted!("disk.renamed-in-two-steps", drop(self.remove(to)), ());
+        planted!("disk.renamed-in-two-steps", drop(self.remove(to)));
         match &self.0.backing {
             Backing::Folder(folder) => folder.rename(from, to),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {

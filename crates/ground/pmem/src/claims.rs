@@ -60,8 +60,7 @@ mod tests {
     /// Threads whose parcels are of different ranges meet nowhere: no parcel waits for the claims.
     #[test]
     fn parcels_are_taken_while_the_claims_are_locked() {
-        let mut options = PoolOptions::default();
-        options.in_memory = true;
+        let options = PoolOptions { in_memory: true, ..PoolOptions::default() };
         let pool = Pool::create(Path::new("memory"), &options).unwrap();
         let parcels = pool.claim_parcels(0, UNIT).unwrap();
         let locked = pool.claims().ends.lock();

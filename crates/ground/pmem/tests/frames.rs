@@ -272,7 +272,7 @@ fn updates_flush_nothing_and_persist_writes_its_lines_back_with_one_fence() {
         assert!(!frames.shared(0).bytes().is_empty());
     });
     assert_eq!(read, Traffic { loads: 2, ..Traffic::default() });
-    let persisted = traffic(&|| drop(frames.exclusive(0).persist(60..130).unwrap()));
+    let persisted = traffic(&|| _ = frames.exclusive(0).persist(60..130).unwrap());
     let lines = |flushes, lines, media_blocks, fences| Traffic {
         flushes,
         lines,
@@ -281,7 +281,7 @@ fn updates_flush_nothing_and_persist_writes_its_lines_back_with_one_fence() {
         ..Traffic::default()
     };
     assert_eq!(persisted, lines(1, 3, 1, 1));
-    let persisted = traffic(&|| drop(frames.shared(3).persist(0..FRAME).unwrap()));
+    let persisted = traffic(&|| _ = frames.shared(3).persist(0..FRAME).unwrap());
     assert_eq!(persisted, lines(1, 8, 2, 1));
     // Of several frames, one fence waits for all, without their latches.
     let fenced = traffic(&|| {

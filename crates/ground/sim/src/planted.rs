@@ -5,19 +5,26 @@
 use std::cell::Cell;
 
 /// Of two expressions the wrong one if the bug of an id, `crate.what-is-wrong`, is active. Without
-/// `--cfg halite_planted` it is the right one, and the other is not compiled.
+/// `--cfg halite_planted` it is the right one, and the other is not compiled. Of one expression, the bug is that it is
+/// evaluated.
 #[cfg(halite_planted)]
 #[macro_export]
 macro_rules! planted {
+    ($id:literal, $wrong:expr) => {
+        if const { $crate::planted::Bug::of($id) }.is_there() {
+            $wrong
+        }
+    };
     ($id:literal, $wrong:expr, $right:expr) => {
         if const { $crate::planted::Bug::of($id) }.is_there() { $wrong } else { $right }
     };
 }
 
-/// A place for a bug that the lab's tests plant: the last of the expressions.
+/// A place for a bug that the lab's tests plant: the right one of two expressions.
 #[cfg(not(halite_planted))]
 #[macro_export]
 macro_rules! planted {
+    ($id:literal, $wrong:expr) => {};
     ($id:literal, $wrong:expr, $right:expr) => {
         $right
     };

@@ -259,8 +259,7 @@ impl Segments {
         };
         planted!(
             "alloc.growth-announced-before-length",
-            state.superblock.set_segments(old + step)?,
-            ()
+            state.superblock.set_segments(old + step)?
         );
         self.pool.grow(step * SEGMENT).or_else(|error| match error {
             halite_pmem::Error::NoSpace { .. } | halite_pmem::Error::SizeLimit { .. } => {

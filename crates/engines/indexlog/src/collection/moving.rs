@@ -96,7 +96,7 @@ impl Collector {
             *last = self.tail.end_batch(*last);
         }
         let Some(flushed) = self.tail.stream() else { return Ok(()) };
-        planted!("indexlog.tail-before-record", self.cover_block(storage), ());
+        planted!("indexlog.tail-before-record", self.cover_block(storage));
         // Words of the map that wait may wait longer: until just before the victim's is freed.
         let [proof] = storage.space.pool().fence([flushed])?;
         self.tail.publish(proof);

@@ -58,7 +58,7 @@ impl Log {
             *last = self.tail.end_batch(*last);
         }
         self.durability.number(ops.len() as u64);
-        planted!("indexlog.deferred-taken-for-durable", self.durability.complete(), ());
+        planted!("indexlog.deferred-taken-for-durable", self.durability.complete());
         if self.changes.is_some() {
             return self.append_changes(space, view, ops, streamed, waits);
         }
@@ -119,8 +119,8 @@ impl Log {
         let is_first = !self.waits_for_records();
         let is_alone = streamed.is_empty() && !space.map().is_dirty();
         let Some(changes) = &mut self.changes else { return Ok(()) };
-        let waits = planted!("indexlog.change-before-fence", false, waits);
-        if waits && is_first && !changes.is_pending() && is_alone {
+        let is_awaited = planted!("indexlog.change-before-fence", false, waits);
+        if is_awaited && is_first && !changes.is_pending() && is_alone {
             let flushed = changes.stream();
             if let [Op::Put { space, key, .. }] = *ops {
                 // While the written lines drain, the index's lines come into the cache.
@@ -131,9 +131,9 @@ impl Log {
             self.end_changes_sync();
         } else {
             changes.write();
-            if waits && is_first {
+            if is_awaited && is_first {
                 self.sync_changes(space, streamed)?;
-            } else if waits {
+            } else if is_awaited {
                 self.sync_pending(space, Vec::new(), streamed)?;
             }
         }

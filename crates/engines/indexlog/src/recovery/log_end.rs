@@ -251,6 +251,6 @@ pub(crate) fn cut_undecided(
                 ),
             });
         }
-        planted!("indexlog.batch-cut-in-one-partition", return Ok(()), ());
+        planted!("indexlog.batch-cut-in-one-partition", return Ok(()));
     }
 }

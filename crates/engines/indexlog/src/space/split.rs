@@ -372,7 +372,7 @@ mod tests {
         splits.add(0);
         let lens = [4 << 10, 6 << 10, 100 << 10, 12 << 10];
         let places = lens.map(|len| splits.take(len, false, 1).unwrap().0);
-        assert_eq!(places.map(|place| place * UNIT >> 10), [0, 4, 10, 110]);
+        assert_eq!(places.map(|place| (place * UNIT) >> 10), [0, 4, 10, 110]);
         assert!(!splits.give_back(places[0], 16) && !splits.give_back(places[1], 24));
         // 10 KiB are free at the start, 6 KiB at the end.
         assert_eq!(splits.take(5 << 10, false, 1), Some((122 * 4, 5 << 10)));

@@ -2,7 +2,6 @@
 //! first.
 
 use crate::common;
-#[allow(unused_macros, reason = "one test for all numbers of threads")]
 use crate::requests;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
