@@ -38,7 +38,7 @@ pub struct LsmOptions {
     /// even if the record that refers to it is rewritten. `None`: 1 MiB.
     pub large_value_bytes: Option<u64>,
     /// How tables written from now on are compressed. A build without the codec refuses it by
-    /// [`Error::NotBuiltIn`](halite_contract::Error::NotBuiltIn).
+    /// [`Error::NotBuiltIn`](crate::Error::NotBuiltIn).
     pub compression: Compression,
     /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
     /// them, and rows that were read.
