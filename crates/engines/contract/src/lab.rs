@@ -96,3 +96,11 @@ impl Variant {
         Self { is_concurrent: true, share, ..Self::new(name, options.clone()) }
     }
 }
+
+/// Whether a test of a crate, named without `halite-`, gets its deep budget in place of one for a first look:
+/// `HALITE_DEEP` names such crates, or is `1` for all of them.
+#[must_use]
+pub fn is_deep(name: &str) -> bool {
+    let asked = std::env::var("HALITE_DEEP").unwrap_or_default();
+    asked == "1" || asked.split_whitespace().any(|word| word == name)
+}

@@ -22,9 +22,6 @@ const FOLDER: &str = "HALITE_SMALL_DISK";
 /// How often disks are filled, if not four times.
 const ROUNDS: &str = "HALITE_DISK_ROUNDS";
 
-/// Asks for the deep budget, in place of one for a first look.
-const DEEP: &str = "HALITE_DEEP";
-
 /// How long room may take to come back: a machine may stall.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -223,7 +220,7 @@ impl<'a> Store<'a> {
 fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool) {
     let mut store = Store::new(pool, levels, options(durable), 2_000);
     let mut least = u64::MAX;
-    let rounds = if env::var_os(DEEP).is_some() { 4 } else { 2 };
+    let rounds = if halite_contract::lab::is_deep("lsm") { 4 } else { 2 };
     for round in 0..env::var(ROUNDS).map_or(rounds, |rounds| rounds.parse().unwrap()) {
         let taken = store.fill(20);
         eprintln!("round {round}: full with {} keys, {taken} of them new", store.model.len());
@@ -277,7 +274,7 @@ fn fill_and_empty(pool: &Path, levels: &Path, durable: Durable, is_shared: bool)
 /// Values that take less room than their removals do until these give it back: all of them are removed, one by one.
 fn fill_and_remove_each(pool: &Path, levels: &Path, durable: Durable) {
     let mut store = Store::new(pool, levels, options(durable), 20);
-    for round in 0..if env::var_os(DEEP).is_some() { 2 } else { 1 } {
+    for round in 0..if halite_contract::lab::is_deep("lsm") { 2 } else { 1 } {
         let taken = store.fill(1);
         eprintln!("round {round}: full with {} keys, {taken} of them new", store.model.len());
         let keys: Vec<u64> = store.model.keys().copied().collect();

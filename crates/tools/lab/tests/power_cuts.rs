@@ -18,7 +18,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Whether the deep budget was asked for, in place of one for a first look.
 fn is_deep() -> bool {
-    env::var_os("HALITE_DEEP").is_some()
+    halite_contract::lab::is_deep("indexlog")
 }
 
 fn seeds(fixed: u64) -> impl Iterator<Item = u64> {

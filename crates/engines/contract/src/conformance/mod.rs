@@ -120,10 +120,11 @@ pub trait Factory {
     }
 }
 
-/// Whether the deep budget was asked for (`HALITE_DEEP`), in place of one for a first look.
-#[must_use]
-pub fn is_deep() -> bool {
-    std::env::var_os("HALITE_DEEP").is_some()
+/// [`crate::lab::is_deep`] of the crate whose tests run.
+pub(crate) fn is_deep() -> bool {
+    std::env::var("CARGO_PKG_NAME").is_ok_and(|package| {
+        crate::lab::is_deep(package.strip_prefix("halite-").unwrap_or(&package))
+    })
 }
 
 /// A size limit that only the properties about space come near.

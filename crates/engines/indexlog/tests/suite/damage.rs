@@ -138,7 +138,7 @@ fn is_named(error: &Error) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(if std::env::var_os("HALITE_DEEP").is_some() { 400 } else { 60 }) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(if halite_contract::lab::is_deep("indexlog") { 400 } else { 60 }) })]
 
     #[test]
     fn a_closed_store_answers_rightly_or_names_what_is_damaged(

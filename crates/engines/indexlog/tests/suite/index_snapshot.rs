@@ -243,7 +243,7 @@ impl Test {
 }
 
 fn cases() -> ProptestConfig {
-    let cases = if std::env::var_os("HALITE_DEEP").is_some() { 60 } else { 12 };
+    let cases = if halite_contract::lab::is_deep("indexlog") { 60 } else { 12 };
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
 }
 

@@ -26,7 +26,7 @@ fn survives<S: PageStore + 'static>(subject: &Pages<S>) {
     for rules in RULES {
         let mut explorer = Explorer::new(subject, rules, halite_lab::Effort::default());
         let histories =
-            if std::env::var_os("HALITE_DEEP").is_some() { HISTORIES } else { HISTORIES / 6 };
+            if halite_contract::lab::is_deep("blocks") { HISTORIES } else { HISTORIES / 6 };
         for seed in 0..histories {
             if let Some(violation) = explorer.explore(seed) {
                 let (story, _) = explorer.replay(&violation.case);
