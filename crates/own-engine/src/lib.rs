@@ -248,7 +248,14 @@ impl Engine for Toy {
                 report.damage.push(Damage { what, why: "its checksum is another".into() });
                 break;
             };
-            report.records += decode(&frame)?.len() as u64;
+            match decode(&frame) {
+                Ok(ops) => report.records += ops.len() as u64,
+                Err(why) => {
+                    let what = format!("frame at {at} of the log");
+                    report.damage.push(Damage { what, why: why.to_string() });
+                    break;
+                }
+            }
             report.bytes += frame.len() as u64;
             at += footprint(frame.len() as u64);
         }

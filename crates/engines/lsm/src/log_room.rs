@@ -30,6 +30,9 @@ const WAIT: Duration = Duration::from_millis(100);
 /// How often a removal waits without any room having been made meanwhile.
 const WAITS_MAX: u32 = 600;
 
+/// How often bookkeeping has the log made shorter.
+const BOOKKEEPING_TRIES: u32 = 3;
+
 /// How a batch has waited for room in the log.
 #[derive(Default)]
 pub(crate) struct Waited {
@@ -85,7 +88,7 @@ impl Store {
     /// Lets the log go on in a new file, in a turn.
     ///
     /// # Errors
-    /// [`Error::LogFull`], [`Error::LogFile`]: nothing is changed. Any other error of the disk.
+    /// [`crate::Error::LogFull`], [`crate::Error::LogFile`]: nothing is changed. Any other error of the disk.
     pub(crate) fn roll_log(&self, wal: &Wal) -> Result<()> {
         match wal.roll().map_err(from_log) {
             // The name itself may take space.
@@ -131,8 +134,8 @@ impl Store {
         }
     }
 
-    /// Makes room in the log for a batch that found none: for bookkeeping once, for a removal as long as earlier
-    /// removals may give room back.
+    /// Makes room in the log for a batch that found none: for bookkeeping a few times, as other threads may be at it and
+    /// have the ballast meanwhile; for a removal as long as earlier removals may give room back.
     ///
     /// # Errors
     /// `full`, if there is no hope; any other error that kept the log from getting shorter.
@@ -143,7 +146,12 @@ impl Store {
         full: Error,
     ) -> Result<()> {
         waited.times += 1;
-        if waited.times > 1 && !(purpose == Purpose::Removal && self.wait_for_emptying(waited)) {
+        let may_wait = match purpose {
+            Purpose::Put => false,
+            Purpose::Bookkeeping => waited.times <= BOOKKEEPING_TRIES,
+            Purpose::Removal => true,
+        };
+        if waited.times > 1 && !(may_wait && self.wait_for_emptying(waited)) {
             return Err(full);
         }
         match self.shorten_log() {

@@ -34,9 +34,8 @@ pub(crate) fn repair(options: &EngineOptions, for_good: bool) -> Result<RepairRe
     let levels = Findings::of(&disk, store_id, &levels_options, is_ours).map_err(from_levels)?;
     let is_lost = levels.is_damaged() || log.as_ref().is_some_and(Found::is_broken);
     if for_good && is_lost && layout::has_values(&home) {
-        // This is noted before files that may refer to them get other names. Memory may refer to some: the next opening
-        // knows
-        // which.
+        // This is noted before files that may refer to them get other names. Memory may refer to some: the next
+        // opening knows which.
         layout::set_values_aside(&home, true)?;
     }
     // The log first: the levels count as whole as soon as they are repaired.

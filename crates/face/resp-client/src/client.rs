@@ -47,11 +47,15 @@ impl Client {
     pub fn queue(&mut self, words: &[&[u8]]) -> io::Result<()> {
         let before = self.queue.len();
         let len = words.iter().fold(before, |len, word| len.saturating_add(word.len()));
-        if len > self.limits.queue_len_max {
+        if len <= self.limits.queue_len_max {
+            encode(&mut self.queue, words);
+        }
+        // The heads of the words count, too.
+        if len.max(self.queue.len()) > self.limits.queue_len_max {
+            self.queue.truncate(before);
             let why = format!("{} bytes of requests are the most", self.limits.queue_len_max);
             return Err(io::Error::new(ErrorKind::OutOfMemory, why));
         }
-        encode(&mut self.queue, words);
         Ok(())
     }
 

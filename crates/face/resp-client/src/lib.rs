@@ -6,7 +6,7 @@
 //! blocks nor copies takes [`token`], which finds one token of a reply in the bytes that have arrived.
 //!
 //! A server is a stranger here: memory is taken in proportion to the bytes that have arrived, never to an announced
-//! length, and [`Limits`] bound a reply and the queued requests.
+//! length, and [`Limits`] bound each string and the number of items of a reply, and the queued requests.
 //!
 //! ```
 //! use halite_resp_client::{Limits, Reply, encode, read_reply};

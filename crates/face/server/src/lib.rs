@@ -7,8 +7,8 @@
 //! `connection`; `execution` has [`resp`] find the request in it, in place; `admission` looks its command up in
 //! `commands::table` and admits or refuses it, once; `shard::route` decides where it is executed, and `dispatch` performs
 //! it there: the command's handler, in a file of its family under `commands`, works on the `store`, which keeps each
-//! database in a key space of the Halite database below; `reply` writes the answer. When all requests that have arrived are executed, the event loop makes their writes durable, together, and only then
-//! sends the answers.
+//! database in a key space of the Halite database below; `reply` writes the answer. When all requests that have arrived
+//! are executed, the event loop makes their writes durable, together, and only then sends the answers.
 //!
 //! With one thread every place is here. With several, a request may travel, in a packet through the rings between the
 //! threads, to the thread that has its keys. A command on keys of several threads borrows their parts of the store

@@ -398,7 +398,13 @@ impl PositionedFile {
             return self.hand_over(at, bytes, site);
         }
         let _growing = self.0.growing.lock();
-        self.hand_over(at, bytes, site)?;
+        if let Err(error) = self.hand_over(at, bytes, site) {
+            // A part that was written lies behind the end, where all bytes are to be zeros.
+            if let Target::File(file) = &self.0.target {
+                folder::give_back(file, self.len());
+            }
+            return Err(error);
+        }
         self.0.len.fetch_max(end, Ordering::AcqRel);
         Ok(())
     }

@@ -19,6 +19,7 @@
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
+use std::marker::PhantomData;
 use std::ops::Range;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -339,7 +340,7 @@ impl Parcel {
     pub fn stream(mut self, bytes: &[u8]) -> (InFlight, Flushed) {
         assert_eq!(bytes.len() as u64, self.fresh.len(), "a parcel is written whole");
         let flushed = self.fresh.stream_undrained(bytes);
-        (InFlight { fresh: Some(self.fresh) }, flushed)
+        (InFlight { fresh: Some(self.fresh), on_this_processor: PhantomData }, flushed)
     }
 
     /// Stores all bytes through the cache, and keeps the parcel: readers in this process see it, durable or not. No
@@ -360,10 +361,12 @@ impl Parcel {
     }
 }
 
-/// A parcel whose bytes were streamed, to be kept once they are fenced.
+/// A parcel whose bytes were streamed, to be kept once they are fenced. It stays on the thread that streamed them: only
+/// this one can wait for its own streaming stores.
 pub struct InFlight {
     /// Until it is kept.
     fresh: Option<Fresh>,
+    on_this_processor: PhantomData<*const ()>,
 }
 
 impl InFlight {
@@ -373,10 +376,10 @@ impl InFlight {
     /// If `proof` is about other bytes.
     #[track_caller]
     pub fn keep(mut self, proof: &Fenced) {
-        if let Some(fresh) = self.fresh.take() {
+        if let Some(fresh) = &self.fresh {
             fresh.assert_proven(proof);
-            keep(fresh);
         }
+        self.fresh.take().into_iter().for_each(keep);
     }
 }
 

@@ -11,7 +11,7 @@
 //! |---|---|---|---|
 //! | in DRAM | a shard's, shared | none | none |
 //! | in the second tier | the same, and the tier's: [`ZoneCache`] has none | one | one |
-//! | nowhere | a shard's, exclusive | none, beside reading it | one to look it up, one for each block that is evicted |
+//! | nowhere | a shard's, exclusive | none, beside reading it | one to look it up, one to ask whether blocks are taken, one for each block that is evicted |
 #![forbid(unsafe_code)]
 
 mod block_cache;

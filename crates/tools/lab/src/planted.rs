@@ -146,7 +146,7 @@ bugs! {
         "A page store flushes again after a flush that failed.";
     "blocks.checksum-over-header" "blocks/src/log/frame.rs", Indexlog(Few), Memory, 10,
         "The checksum of a record covers its header only.";
-    "indexlog.checksum-without-life" "indexlog/src/record.rs", Indexlog(Few), Memory, 20,
+    "indexlog.checksum-without-life" "indexlog/src/record.rs", Indexlog(Few), Memory, 60,
         "The checksum of a record is not seeded with the life of its block.";
     "blocks.sixteen-bytes-at-once" "blocks/src/log/frame.rs", Indexlog(Few), Memory, 10,
         "16 bytes are taken to arrive at once: of two words, one is in the checksum.";
@@ -176,7 +176,7 @@ bugs! {
         "A segment of the change log is released before its records are durable.";
     "indexlog.records-behind-changes" "indexlog/src/recovery/log_end.rs", Changes(Few), Memory, 60,
         "Recovery keeps records that the change log does not have.";
-    "indexlog.deferred-taken-for-durable" "indexlog/src/log/append.rs", Indexlog(Few), Memory, 10,
+    "indexlog.deferred-taken-for-durable" "indexlog/src/log/append.rs", Indexlog(Few), Memory, 60,
         "Deferred writes count as durable before they are synced.";
     "indexlog.sealed-before-records" "indexlog/src/log/append.rs", Indexlog(Blocks), Memory, 30,
         "A block's word says that it is sealed before its records are fenced.";

@@ -78,6 +78,11 @@ impl Collector {
         let Some(bytes) = pinned.whole_pieces(&record, storage.space.salt()) else {
             return Ok(false);
         };
+        if record.seq() > storage.log.durability.records() {
+            // Both records refer to the pieces that stay: recovery reads those for one unproved record only, and the
+            // number of the new record proves this one.
+            storage.sync_records()?;
+        }
         let seq = storage.next();
         let mut values = Values::default();
         let mut kept = Vec::new();
@@ -96,6 +101,11 @@ impl Collector {
             } else {
                 kept.push(Piece::new(piece.place(), bytes, storage.space.salt(), seq));
             }
+        }
+        if kept.len() > 2 * record.pieces().len() {
+            // The room that was made is for no more.
+            storage.space.discard(values);
+            return Ok(false);
         }
         values.pieces.insert(0, kept);
         let put = Op::Put { space: KeySpaceId(space), key, value: &[] };

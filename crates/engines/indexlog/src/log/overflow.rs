@@ -102,15 +102,16 @@ impl Space {
                 is_fine.then(|| self.blocks_mut().take_piece(rest.len() as u64, born, splits));
             let Some((place, len)) = found.flatten() else { return Err(None) };
             let (bytes, behind) = rest.split_at(len as usize);
-            let piece = Piece::new(place, bytes, self.salt(), seq);
-            pieces.push(piece);
-            self.blocks_mut().born(piece.block(), len);
             let (segment, at) = in_segment(place);
             let parcels = self.carving().segment(segment).map_err(Some)?;
             if !view.read().pieces.shows(segment, &parcels) {
                 view.write().pieces.show(segment, Arc::clone(&parcels));
             }
+            // A run whose parcel is another's stays taken.
             let parcel = parcels.take(at, len).map_err(|error| Some(error.into()))?;
+            let piece = Piece::new(place, bytes, self.salt(), seq);
+            pieces.push(piece);
+            self.blocks_mut().born(piece.block(), len);
             if how == How::Streamed {
                 values.streamed.push(parcel.stream(bytes));
             } else {
@@ -125,12 +126,17 @@ impl Space {
     /// Gives back the blocks of values that no record refers to.
     pub(crate) fn discard(&mut self, values: Values) {
         let Values { pieces, streamed, .. } = values;
+        // Streamed pieces are not kept yet: their parcels are free with these tokens.
+        let are_kept = streamed.is_empty();
         drop(streamed);
         for piece in pieces.values().flatten() {
             let (place, len) = (piece.place(), piece.len());
-            self.carving().reclaim(place);
             self.blocks_mut().died(piece.block(), len);
-            self.blocks_mut().free_piece(place, len);
+            if self.carving().reclaim(place) || !are_kept {
+                self.blocks_mut().free_piece(place, len);
+            } else {
+                self.hold_piece(piece);
+            }
         }
     }
 }

@@ -11,7 +11,9 @@ use super::limbo::{Limbo, What};
 use super::split::UNITS;
 use crate::durability::Durability;
 use crate::read::readable::Readable;
+use crate::read::scans::Shown;
 use crate::read::view::View;
+use crate::record::Piece;
 
 impl Space {
     /// Frees the space in limbo that no scan, no reader and no recovery can reach any more. Tries at most `held_max`
@@ -42,6 +44,11 @@ impl Space {
             released |= self.release_or_pin(view, limbo, durability)?;
         }
         Ok(released)
+    }
+
+    /// Keeps a piece that no record refers to until a reader lets go of it, whose stale entry led there.
+    pub(crate) fn hold_piece(&mut self, piece: &Piece) {
+        self.limbo.hold(Limbo::piece(piece, Shown::default(), 0, 0));
     }
 
     fn release_or_pin(

@@ -4,8 +4,8 @@ use crate::commands::Command;
 use crate::resp::Args;
 
 /// A request that its client may have executed: its command is known, has as many words as it takes, and is allowed.
-/// Only [`admit`](super::admit) makes one of a request, so a request cannot be placed or performed unless all of that
-/// was checked, and nothing has to be checked again.
+/// [`admit`](super::admit) makes one of a request, and a queue or a packet restores the one that it was given
+/// ([`Admitted::kept`]): a request is placed and performed only behind all of these checks, which are made once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Admitted<'a> {
     command: &'static Command,

@@ -2,8 +2,8 @@
 //!
 //! [`admit`] decides once for each attempt to execute a request, on the thread that has the client. An [`Admitted`]
 //! request gets a place (`shard::route`): this thread, the one that has its keys, or a cross-shard operation. There it
-//! is performed (`dispatch`). Only [`check_room`] is asked where a request is performed, because other threads may make
-//! room, or take it, at any time.
+//! is performed (`dispatch`). Room, the server's end and the state of partitions are asked for where a request is
+//! performed, because other threads may change them at any time.
 
 pub(crate) mod admitted;
 
