@@ -58,13 +58,20 @@ fn is_judged_here(place: &str) -> bool {
     !BESIDE.iter().any(|call| line.contains(call))
 }
 
+/// The texts of all files in a folder and the folders in it.
+fn sources(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("the engine").map(|entry| entry.expect("a file"));
+    let texts = entries.map(|entry| match entry.path() {
+        path if path.is_dir() => sources(&path),
+        path => vec![fs::read_to_string(path).expect("the source is text")],
+    });
+    texts.flatten().collect()
+}
+
 #[test]
 fn what_is_judged_beside_is_there() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engines/lsm/src");
-    let files =
-        fs::read_dir(folder).expect("the engine").map(|entry| entry.expect("a file").path());
-    let sources = files.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap());
-    let sources: Vec<_> = sources.collect();
+    let sources = sources(&folder);
     for call in BESIDE {
         assert!(sources.iter().any(|source| source.contains(call)), "{call} is gone");
     }
