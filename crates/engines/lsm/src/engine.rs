@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use halite_contract::{
-    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Error, Expectation, Figure,
+    Bytes, Capabilities, Direction, Durability, Engine, EngineOptions, Expectation, Figure,
     KeyRange, KeySpaceId, Op, Partitioning, Progress, RepairReport, Result, Scan, Stats,
     VerifyReport, check_key_space_name,
 };
@@ -31,9 +31,9 @@ use crate::refusals::Purpose;
 use crate::repair;
 use crate::sample::sample;
 use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
-use crate::snapshot::StoreSnapshot;
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
 use crate::store::Store;
+use crate::validation::validate;
 use crate::verify::verify;
 
 /// Descriptors of the pool.
@@ -206,7 +206,9 @@ impl Lsm {
         let bytes = ops.iter().enumerate();
         let bytes = bytes.map(|(number, op)| op_len(op, large.of(number).is_some()) as u64).sum();
         let prepare = |encoded: &mut Encoded| {
-            expected.iter().try_for_each(|expected| self.check_unchanged(expected))?;
+            expected
+                .iter()
+                .try_for_each(|expected| validate(&self.store, &self.partitioning, expected))?;
             self.encode(ops, large, encoded)
         };
         // A batch that spans trees is durable on return; which trees it will be on is not known yet.
@@ -280,29 +282,6 @@ impl Lsm {
                 }
             } else {
                 encoded.push_range(tree, [&start, &[]], [&end, &[]]);
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses if a key or range changed since the snapshot of the expectation. In a turn, with everything visible.
-    fn check_unchanged(&self, expected: &Expectation<'_>) -> Result<()> {
-        let snapshot = expected.snapshot.downcast_ref::<StoreSnapshot>();
-        let snapshot = snapshot.filter(|snapshot| Arc::ptr_eq(&snapshot.at.store, &self.store));
-        let then = snapshot.ok_or(Error::ForeignSnapshot)?.at.sequence;
-        for &(space, key) in expected.keys {
-            let full = [&space.0.to_be_bytes(), key].concat();
-            let newest = self.store.newest(self.tree_of(key), &full, At::Latest)?;
-            if newest.is_some_and(|sequence| sequence > then) {
-                return Err(Error::Conflict { space, at: key.to_vec() });
-            }
-        }
-        for (space, range) in expected.ranges {
-            let (start, end) = bounds(*space, range);
-            for tree in self.partitioning.partitions_of(range.start(), range.end()) {
-                if self.store.changed_since(tree, &start, &end, then)? {
-                    return Err(Error::Conflict { space: *space, at: range.start().to_vec() });
-                }
             }
         }
         Ok(())

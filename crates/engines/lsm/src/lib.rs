@@ -67,6 +67,7 @@ mod sync;
 mod tree;
 mod turns;
 mod unsynced;
+mod validation;
 mod value_file;
 mod values;
 mod verify;
