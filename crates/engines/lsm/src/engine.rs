@@ -75,8 +75,10 @@ impl Lsm {
 
     /// Opens the store in the pool that `options` name, or creates it.
     ///
-    /// # Errors [`Error::Pool`], [`Error::Alloc`] if the pool cannot be opened; [`Error::OtherEngine`];
-    /// [`Error::Damaged`]; [`Error::Partitions`], [`Error::PartitionBounds`].
+    /// # Errors
+    /// Those of the pool if it cannot be opened; [`halite_contract::Error::OtherEngine`];
+    /// [`halite_contract::Error::Damaged`]; [`halite_contract::Error::Partitions`],
+    /// [`halite_contract::Error::PartitionBounds`].
     pub fn open(options: &EngineOptions) -> Result<Self> {
         if !LsmOptions::of(options).compression.is_built_in() {
             let what = "compression with Zstandard".to_owned();
@@ -94,7 +96,7 @@ impl Lsm {
     /// The store must not be open.
     ///
     /// # Errors
-    /// An error that keeps the pool from being opened; [`Error::OtherEngine`]; an error of the disk.
+    /// An error that keeps the pool from being opened; [`halite_contract::Error::OtherEngine`]; an error of the disk.
     pub fn repair(options: &EngineOptions) -> Result<RepairReport> {
         repair::repair(options, true)
     }
@@ -111,7 +113,7 @@ impl Lsm {
     /// are not known to be this store's.
     ///
     /// # Errors
-    /// An error that keeps the pool from being opened; [`Error::OtherEngine`]; an error of the disk.
+    /// An error that keeps the pool from being opened; [`halite_contract::Error::OtherEngine`]; an error of the disk.
     pub fn discard_levels(options: &EngineOptions) -> Result<()> {
         discard::discard_levels(options)
     }
