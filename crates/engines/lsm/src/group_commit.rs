@@ -35,13 +35,18 @@ pub(crate) struct GroupCommit {
     /// Whether a log makes batches durable, and memtables are volatile.
     is_logged: bool,
     health: Arc<Health>,
-    unsynced: Mutex<Unsynced>,
+    unsynced: Apart<Mutex<Unsynced>>,
     /// The sequence up to which everything is committed.
     visible: Arc<AtomicU64>,
     /// The next sequence, changed in turns alone.
-    next_sequence: AtomicU64,
+    next_sequence: Apart<AtomicU64>,
     user_bytes: AtomicU64,
 }
+
+/// In lines of its own: the thread whose turn it is to be granted changes one word while the thread that commits changes
+/// others.
+#[repr(align(128))]
+struct Apart<T>(T);
 
 /// The pool, its word, and how it is used, of a new [`GroupCommit`].
 pub(crate) struct Points {
@@ -61,8 +66,8 @@ impl GroupCommit {
             points: order,
             is_logged,
             health,
-            unsynced: Mutex::new(Unsynced::default()),
-            next_sequence: AtomicU64::new(visible.load(Ordering::Acquire) + 1),
+            unsynced: Apart(Mutex::new(Unsynced::default())),
+            next_sequence: Apart(AtomicU64::new(visible.load(Ordering::Acquire) + 1)),
             visible,
             user_bytes: AtomicU64::new(0),
         }
@@ -85,20 +90,20 @@ impl GroupCommit {
 
     /// The first of so many sequences of a batch, in its turn.
     pub(crate) fn take_sequences(&self, records: u32) -> u64 {
-        let base = self.next_sequence.load(Ordering::Relaxed);
-        self.next_sequence.store(base + u64::from(records), Ordering::Relaxed);
+        let base = self.next_sequence.0.load(Ordering::Relaxed);
+        self.next_sequence.0.store(base + u64::from(records), Ordering::Relaxed);
         base
     }
 
     /// Lets the next batch have the sequence that it had in the log, which may be below that of batches in the levels.
     /// Only replaying does this.
     pub(crate) fn set_next_sequence(&self, next: u64) {
-        self.next_sequence.store(next, Ordering::Relaxed);
+        self.next_sequence.0.store(next, Ordering::Relaxed);
     }
 
     /// Takes everything up to a sequence for committed. Only opening does this, before others commit.
     pub(crate) fn resume_behind(&self, last: u64) {
-        self.next_sequence.store(last + 1, Ordering::Relaxed);
+        self.next_sequence.0.store(last + 1, Ordering::Relaxed);
         self.visible.store(last, Ordering::Release);
     }
 
@@ -109,7 +114,7 @@ impl GroupCommit {
 
     /// Batches that are visible and not durable.
     pub(crate) fn unsynced_batches(&self) -> u64 {
-        self.unsynced.lock().batches
+        self.unsynced.0.lock().batches
     }
 
     /// `commit_id`, as the pool has it.
@@ -129,7 +134,7 @@ impl GroupCommit {
 
     /// Keeps all others from committing.
     pub(crate) fn hold(&self) -> Holder<'_> {
-        Holder { of: self, unsynced: self.unsynced.lock() }
+        Holder { of: self, unsynced: self.unsynced.0.lock() }
     }
 }
 
