@@ -1,4 +1,4 @@
-//! What every engine does.
+//! The core of the contract: the methods that every engine has.
 
 use crate::{
     Bytes, Capabilities, Direction, Durability, KeyRange, KeySpaceId, Op, Progress, Result, Stats,
@@ -16,7 +16,7 @@ pub trait Engine: Send + Sync {
     /// The name by which `--engine` and a pool's root know this engine.
     fn name(&self) -> &'static str;
 
-    /// What this engine offers beyond this trait. An engine always returns the same capabilities.
+    /// The traits that this engine has beyond this one: always the same.
     fn capabilities(&self) -> Capabilities<'_> {
         Capabilities::default()
     }

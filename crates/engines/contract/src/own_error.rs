@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a caller may do about an error of which it knows nothing else.
+/// The class of an error, by which a caller that knows nothing else of the error decides how to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorClass {
     /// There is no room for a write, and there may be some once keys are deleted, or space is freed on the device.
@@ -28,7 +28,7 @@ impl OwnError {
         Self { class, error: Arc::new(error) }
     }
 
-    /// What a caller may do about the error.
+    /// The class by which a caller decides how to go on.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         self.class

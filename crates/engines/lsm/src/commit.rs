@@ -9,8 +9,8 @@
 //! # Costs
 //!
 //! Of a batch in one zone: its lines, one fence. With [`crate::experiments::CommitPoints::Ordered`], two lines and two
-//! fences more. With [`Durability::Deferred`] nothing but the stores; [`Store::sync`] writes the lines back and fences them, for all
-//! batches since the last one at once.
+//! fences more. With [`Durability::Deferred`] nothing but the stores; [`Store::sync`] writes the lines back and fences
+//! them, for all batches since the last one at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

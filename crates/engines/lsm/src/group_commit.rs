@@ -43,8 +43,8 @@ pub(crate) struct GroupCommit {
     user_bytes: AtomicU64,
 }
 
-/// In lines of its own: the thread whose turn it is to be granted changes one word while the thread that commits changes
-/// others.
+/// A word in cache lines of its own: one thread is granted sequences while another commits, and neither takes the
+/// other's line.
 #[repr(align(128))]
 struct Apart<T>(T);
 

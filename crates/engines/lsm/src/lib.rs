@@ -3,10 +3,10 @@
 //! After Yan et al., "Revisiting the Design of LSM-tree Based OLTP Storage Engine with Persistent Memory". A write
 //! walks [`Lsm`] (`engine`) → a batch is encoded (`encoded`) → the reorder ring gives it its turn (`ring`, `commit`)
 //! → its fragments lie in zones of the pool (`fragment`, `zones`) → the index of a memtable points to the records
-//! (`memtable`, `record`), and `group_commit` makes it visible, in order. Full memtables are merged into the global index (`global_index`), and that into the levels
-//! on the SSD (`flush`, by the threads of `maintenance`), so that writers have `room`. A read asks them in that
-//! order, the newest first (`read`, `scan`); records that it finds in the levels are cached in free zones (`rows`,
-//! `halite_cache`). Opening is `recovery`.
+//! (`memtable`, `record`), and `group_commit` makes it visible, in order. Full memtables are merged into the global index
+//! (`global_index`), and that into the levels on the SSD (`flush`, by the threads of `maintenance`), so that writers have
+//! `room`. A read asks them in that order, the newest first (`read`, `scan`); records that it finds in the levels are
+//! cached in free zones (`rows`, `halite_cache`). Opening is `open`, with `recovery` of the memtables.
 //! docs/LSM.md has the whole design.
 #![forbid(unsafe_code)]
 

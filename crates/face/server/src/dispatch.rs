@@ -80,7 +80,7 @@ pub(crate) fn answer_failure(
     Reply { out, protocol }.error(&text);
 }
 
-/// What becomes of a client's transaction when a request is refused; returns the failure to be replied.
+/// Ends a client's transaction, or marks it as failed, as the refusal of a request does; returns the failure to reply.
 fn refuse(
     service: &mut Service,
     client: &mut Client,

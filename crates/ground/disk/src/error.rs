@@ -116,7 +116,7 @@ pub enum Error {
         at: u64,
         /// How many there were.
         len: u64,
-        /// What both have to be multiples of, in bytes.
+        /// Both have to be multiples of this, in bytes.
         alignment: u64,
     },
 

@@ -261,7 +261,7 @@ fn a_lack_of_space_shows_at_preallocation_behind_the_end_and_in_a_hole() {
         full(file.write_at(31 * KIB, &[2; 2 << 10]));
         full(file.write_at(256 * KIB, &[1]));
         full(disk.create_positioned("other", Access::Cached).unwrap().write_at(0, &[1]));
-        // What was set aside, or written before, has its room.
+        // Space that was set aside, or written before, has its room.
         file.write_at(0, &[3; 32 << 10]).unwrap();
         file.write_at(120 * KIB, &[3; 11 << 10]).unwrap();
         assert_eq!(read(&file, 99 * KIB, 2 << 10), [vec![0; 1 << 10], vec![1; 1 << 10]].concat());

@@ -870,7 +870,7 @@ fn a_parcel_is_read_when_it_is_kept_and_reused_when_it_is_not_pinned() {
     assert!(!parcels.reclaim(GRAIN) && parcels.take(GRAIN, 1).is_err(), "a part of it is pinned");
     drop((copy, parcels.flush(GRAIN, 5000)));
     assert!(parcels.reclaim(GRAIN) && !parcels.reclaim(GRAIN) && parcels.pin(GRAIN, 1).is_none());
-    // What was streamed and not fenced is given back.
+    // Parcels that were streamed and not fenced are given back.
     let (in_flight, _) = parcels.take(0, 5000).unwrap().stream(&value);
     drop(in_flight);
     assert!(parcels.end());

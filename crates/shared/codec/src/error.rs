@@ -5,7 +5,7 @@ use std::fmt;
 /// A result of decoding.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What is wrong with encoded bytes. The caller knows where they are from, and adds that to its own error.
+/// A defect of encoded bytes. The caller knows the bytes' origin, and adds it to its own error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -20,7 +20,7 @@ pub enum Error {
         file: String,
         /// Which part of it.
         what: String,
-        /// What is wrong with that.
+        /// The defect.
         why: String,
     },
 

@@ -19,7 +19,7 @@ pub(crate) struct Images<'a> {
     seed: u64,
     /// How many images are numbered one by one; behind them every number is one drawn at random.
     numbered: u64,
-    /// What the versions are that are numbered.
+    /// The format whose versions are numbered.
     grain: Grain,
     /// Whether a word may be left without those before it. If not, and versions are words, the numbered images are all
     /// there are.

@@ -64,7 +64,7 @@ impl Histories {
 pub struct PlantedBug {
     /// The id: the crate, and what is wrong.
     pub id: &'static str,
-    /// What is wrong, in a sentence.
+    /// The defect, in a sentence.
     pub what: &'static str,
     /// A file that it is planted in, from the crate's folder on.
     pub place: &'static str,

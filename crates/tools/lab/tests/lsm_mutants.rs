@@ -40,7 +40,8 @@ const BESIDE: [&str; 10] = [
 /// The sources of the engine and of its log.
 const SOURCES: [&str; 2] = ["crates/engines/lsm/src/", "crates/shared/wal/src/"];
 
-/// What `crates/engines/lsm/tests/suite/crashes.rs` judges, as its histories are of that alone; so of `crates/shared/sst`.
+/// Places that `crates/engines/lsm/tests/suite/crashes.rs` judges, as its histories are of them alone; so of
+/// `crates/shared/sst`.
 const APART: [&str; 1] = ["crates/engines/lsm/src/levels/"];
 
 /// Whether a place, `file:line`, is in the engine, and nothing beside this judges it.

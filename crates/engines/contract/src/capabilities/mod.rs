@@ -1,4 +1,4 @@
-//! What an engine may offer beyond the core.
+//! Capabilities: the traits that an engine may have beyond the core.
 //!
 //! Each capability is a trait in a file of its own. [`Engine::capabilities`](crate::Engine::capabilities) names those
 //! of an engine, and `absent` answers for the others.

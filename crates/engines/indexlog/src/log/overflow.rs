@@ -1,7 +1,8 @@
 //! Large values, in blocks of their own.
 //!
-//! A value that is not inline has one piece, or more where it is long or the space is scattered (`space/split.rs`), each in
-//! a run of units of a block or in a run of blocks of one segment, written once; the record refers to them (Fig. 5.10), and so does the entry of a change log.
+//! A value that is not inline has one piece, or more where it is long or the space is scattered (`space/split.rs`), each
+//! in a run of units of a block or in a run of blocks of one segment, written once; the record refers to them (Fig. 5.10),
+//! and so does the entry of a change log.
 //! The map does not know them: a place is part of a value if a live record says so.
 //!
 //! Values and records wait for the same fence. So, after a crash, a record may be whole and its value not: recovery

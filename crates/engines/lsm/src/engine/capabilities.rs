@@ -1,4 +1,4 @@
-//! What the engine offers beyond the core of the contract.
+//! The engine's capabilities: its traits beyond the core of the contract.
 
 use std::sync::Arc;
 

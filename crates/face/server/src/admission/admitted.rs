@@ -22,7 +22,7 @@ impl<'a> Admitted<'a> {
         Self { command, args }
     }
 
-    /// What is to be executed.
+    /// The words of the request.
     #[inline]
     pub(crate) fn command(self) -> &'static Command {
         self.command

@@ -27,7 +27,7 @@ pub(crate) enum Admission<'a> {
     Http,
 }
 
-/// What a request has to wait for before it is admitted or refused.
+/// The event that a request has to wait for before it is admitted or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delay {
     /// The end of a pause.
@@ -39,7 +39,7 @@ pub(crate) enum Delay {
 /// Decides on a request of `client`, which has at least one word.
 ///
 /// # Errors
-/// What the request has to wait for; then it is decided on anew.
+/// The request has to wait for this event, and is then decided on anew.
 #[inline]
 pub(crate) fn admit<'a>(
     service: &Service,

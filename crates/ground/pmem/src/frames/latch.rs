@@ -184,7 +184,7 @@ mod loom_tests {
             is_taken
         }
 
-        /// What an optimistic reader sees, if it may believe it: a version, and the words.
+        /// A version and the words that an optimistic reader has validated by it.
         fn read(&self) -> Option<(u64, [u64; 2])> {
             let version = self.latch.version()?;
             // Backwards, against the order of the writer.
