@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use halite::{Builder, Database, ENGINES, EngineError, LsmOptions, engines};
+use halite::{Builder, Database, Domain, EngineError, LsmOptions, engines};
 
 use crate::folder::{check_folder, open_with};
 use crate::{Error, Result};
@@ -35,9 +35,10 @@ pub(crate) struct EngineArgs {
 fn help() -> String {
     let engines = engines().into_iter().map(|engine| format!("{}, {}", engine.name, engine.about));
     format!(
-        "The engine that keeps the data: {}. By default the one that the database was made by, and {} for a new one",
+        "The engine that keeps the data: {}. By default the one that the database was made by. A new database gets the \
+         engine that an option needs (--levels lsm; --index and --change-log indexlog), or {}",
         engines.collect::<Vec<_>>().join("; "),
-        ENGINES[0]
+        "lsm on an ordinary file and indexlog in memory, on tmpfs or DAX",
     )
 }
 
@@ -75,17 +76,35 @@ impl EngineArgs {
 
     /// `builder`, for a new database.
     pub(crate) fn for_new(&self, builder: Builder, asked: Option<&str>) -> Result<Builder> {
-        let engine = self.engine.as_deref().unwrap_or(ENGINES[0]);
-        let useless = |option: &str, with: &str| {
+        let useless = |option: &str, engine: &str, with: &str| {
             Err(Error::Usage(format!(
                 "{option}: the engine {engine} has no use for it; leave it out, or give --engine {with}"
             )))
         };
-        match (&self.levels, asked) {
-            (Some(_), Some(asked)) => Err(no_engine_has_both(asked)),
-            (Some(_), None) if engine != WITH_LEVELS => useless("--levels", WITH_LEVELS),
-            (None, Some(asked)) if engine != WITH_INDEXES => useless(asked, WITH_INDEXES),
-            _ => Ok(self.with_levels(builder.engine(engine))),
+        let engine = match (self.engine.as_deref(), &self.levels, asked) {
+            (_, Some(_), Some(asked)) => return Err(no_engine_has_both(asked)),
+            (Some(engine), Some(_), _) if engine != WITH_LEVELS => {
+                return useless("--levels", engine, WITH_LEVELS);
+            }
+            (Some(engine), _, Some(asked)) if engine != WITH_INDEXES => {
+                return useless(asked, engine, WITH_INDEXES);
+            }
+            (Some(engine), ..) => engine,
+            (None, Some(_), None) => WITH_LEVELS,
+            (None, None, Some(_)) => WITH_INDEXES,
+            (None, None, None) => return Ok(builder),
+        };
+        Ok(self.with_levels(builder.engine(engine)))
+    }
+
+    /// Why a database is kept by its engine: for a message to people.
+    pub(crate) fn reason(&self, is_new: bool, asked: Option<&str>, domain: Domain) -> String {
+        match (&self.engine, &self.levels, asked) {
+            _ if !is_new => "which it was made by".into(),
+            (Some(_), ..) => "by --engine".into(),
+            (None, Some(_), _) => "which --levels needs".into(),
+            (None, None, Some(asked)) => format!("which {asked} needs"),
+            (None, None, None) => format!("the default on {domain} (--engine names another)"),
         }
     }
 

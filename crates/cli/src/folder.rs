@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use halite::{Batch, Builder, Database, KeySpace};
+use halite::{Batch, Builder, Database, IndexKind, KeySpace};
 
 use crate::place::DEFAULT_SPACE;
 use crate::{Error, Result, values};
@@ -28,6 +28,14 @@ pub(crate) fn check_exists(path: &Path) -> Result<()> {
 pub(crate) fn with_change_log(builder: Builder, bytes: Option<u64>) -> Builder {
     match bytes {
         Some(bytes) => builder.change_log(bytes),
+        None => builder,
+    }
+}
+
+/// `builder`, with an index if one is given.
+pub(crate) fn with_index(builder: Builder, index: Option<IndexKind>) -> Builder {
+    match index {
+        Some(index) => builder.index(index),
         None => builder,
     }
 }

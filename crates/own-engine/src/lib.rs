@@ -48,6 +48,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub const REGISTRATION: Registration = Registration {
     name: Toy::NAME,
     about: "with a map in memory and one log in the pool",
+    default_on: &[],
+    is_asked_for: |_| false,
     open: |options| Ok(Arc::new(Toy::open(options)?)),
     beside: None,
     crash_variants: || {

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::engine::EngineArgs;
-use crate::folder::{check_folder, with_change_log};
+use crate::folder::{check_folder, with_change_log, with_index};
 use crate::formats::{Format, Record};
 use crate::interrupt::Interrupt;
 use crate::loader::Loader;
@@ -131,7 +131,7 @@ impl Load {
     ) -> Result<()> {
         let interrupt = Interrupt::catch()?;
         let builder = with_change_log(Database::builder(), self.change_log);
-        let builder = builder.index(self.index.unwrap_or_default());
+        let builder = with_index(builder, self.index);
         let asked = index::asked(self.index, self.change_log);
         let db = self.engine.open_or_create(builder, &self.place.path, asked)?;
         let started = Instant::now();

@@ -17,7 +17,7 @@ use halite_server::{
 
 use super::stat::{findings, recovery};
 use crate::engine::EngineArgs;
-use crate::folder::with_change_log;
+use crate::folder::{with_change_log, with_index};
 use crate::interrupt::Interrupt;
 use crate::{Error, Result, index, output, size};
 
@@ -199,7 +199,7 @@ impl Serve {
 
     fn open(&self) -> Result<Database> {
         self.check_promises()?;
-        let builder = Database::builder().index(self.index.unwrap_or_default()).on_demand(true);
+        let builder = with_index(Database::builder().on_demand(true), self.index);
         let builder = with_change_log(builder, self.change_log);
         let builder = match self.max_size.or(self.in_memory) {
             Some(bytes) => builder.max_size(bytes),
@@ -319,15 +319,17 @@ impl Serve {
         };
         format!(
             "version {}\n  \
-               database  {}, engine {}{}\n  \
+               database  {}{}\n  \
+               engine    {}, {}\n  \
                domain    {}: {}\n  \
                sync      {}\n  \
                pool      {}, grows up to {}\n  \
                threads   {} for {} partitions{}",
             env!("CARGO_PKG_VERSION"),
             db.path().display(),
-            db.engine_name(),
             if is_new { ", new" } else { "" },
+            db.engine_name(),
+            self.engine.reason(is_new, index::asked(self.index, self.change_log), stats.domain),
             stats.domain,
             policy.guarantee(stats.domain),
             sync,

@@ -242,13 +242,19 @@ pub(crate) fn recovery(stats: &Stats) -> String {
     )
 }
 
-/// The damage and the foreign files that the opening of the store found, a line each.
+/// The damage and the foreign files that the opening of the store found, and what its file system lacks, a line each.
 pub(crate) fn findings(stats: &Stats) -> impl Iterator<Item = String> {
     let damaged = stats.recovery.damage.iter().map(|Damage { what, why }| {
         format!("damaged: {what}: {why}; reads that need it fail, see `halite check`")
     });
     let foreign = stats.recovery.foreign_files.iter();
-    damaged.chain(foreign.map(|file| format!("{file} is not this database's; move it away")))
+    let foreign = foreign.map(|file| format!("{file} is not this database's; move it away"));
+    let lacks_direct = stats.figure("log_direct") == Some(0);
+    let slow = lacks_direct.then(|| {
+        "the file system has no direct I/O: commits go through its page cache, and take longer"
+            .into()
+    });
+    damaged.chain(foreign).chain(slow)
 }
 
 fn per_record(stats: &Stats) -> Option<f64> {

@@ -86,6 +86,15 @@ pub trait Engine: Send + Sync {
     /// The pool's errors; the writes are then not durable.
     fn sync(&self) -> Result<()>;
 
+    /// Gives every write that has returned to the operating system, so that the end of the process does not take it; a
+    /// power cut still may. An engine whose writes go to mapped memory has nothing to do.
+    ///
+    /// # Errors
+    /// As [`Engine::sync`].
+    fn hand_over(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// The statistics of the store: its contents, and its operations so far.
     fn stats(&self) -> Stats;
 

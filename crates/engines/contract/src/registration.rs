@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use halite_pmem::Domain;
+
 use crate::lab::Variant;
 use crate::{Engine, EngineOptions, RepairReport, Result};
 
@@ -12,6 +14,10 @@ pub struct Registration {
     pub name: &'static str,
     /// A description of a few words, to stand behind the name: for `--help`.
     pub about: &'static str,
+    /// The media on which a new database is made by this engine, if neither a name nor an option says by which.
+    pub default_on: &'static [Domain],
+    /// Whether options ask for what this engine alone has: then a new database is made by it.
+    pub is_asked_for: fn(&EngineOptions) -> bool,
     /// Opens the store in the pool that the options name, or creates it.
     pub open: fn(&EngineOptions) -> Result<Arc<dyn Engine>>,
     /// The folder that the engine keeps beside the pool; `None` of an engine that keeps everything in the pool.

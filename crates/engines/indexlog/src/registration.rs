@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use halite_contract::lab::{Kind, Variant};
 use halite_contract::{EngineOptions, Partitioning, Registration};
+use halite_pmem::Domain;
 
 use crate::{IndexLog, IndexLogOptions};
 
@@ -11,6 +12,11 @@ use crate::{IndexLog, IndexLogOptions};
 pub const REGISTRATION: Registration = Registration {
     name: IndexLog::NAME,
     about: "with everything in the pool",
+    default_on: &[Domain::Memory, Domain::Platform, Domain::Process, Domain::Volatile],
+    is_asked_for: |options| {
+        let has_ranges = matches!(options.partitioning, Some(Partitioning::Ranges(_)));
+        options.change_log.is_some() || has_ranges || options.own.has::<IndexLogOptions>()
+    },
     open: |options| Ok(Arc::new(IndexLog::open(options)?)),
     beside: None,
     crash_variants,

@@ -330,15 +330,26 @@ impl Store {
         finished.inspect_err(|error| self.poison_by(error))
     }
 
-    /// Makes every batch durable that is visible now.
+    /// Makes every batch durable that is visible now. With a log, others commit meanwhile, and threads that are here at
+    /// once share its syncs.
     pub(crate) fn sync(&self) -> Result<()> {
-        let mut holder = self.commits.hold();
         self.check_healthy()?;
-        if let Some(wal) = &self.wal {
-            self.sync_log(wal)?;
-        }
-        let synced = holder.make_durable(self.levels.values());
-        synced.inspect_err(|error| self.poison(&error.to_string()))
+        let Some(wal) = &self.wal else {
+            let mut holder = self.commits.hold();
+            self.check_healthy()?;
+            let synced = holder.make_durable(self.levels.values());
+            return synced.inspect_err(|error| self.poison(&error.to_string()));
+        };
+        let batches = self.commits.unsynced_batches();
+        self.sync_log(wal)?;
+        self.commits.note_synced(batches);
+        Ok(())
+    }
+
+    /// Gives every batch to the operating system that is visible now.
+    pub(crate) fn hand_over(&self) -> Result<()> {
+        let Some(wal) = &self.wal else { return Ok(()) };
+        wal.hand_over().map_err(from_log).inspect_err(|error| self.poison(&error.to_string()))
     }
 
     /// Makes everything durable that was appended to the log.

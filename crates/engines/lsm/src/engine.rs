@@ -349,10 +349,7 @@ impl Drop for Lsm {
             let home = self.store.memory.home();
             let closed = self.store.levels.close().map_err(from_levels);
             let noted = closed.and_then(|()| match &self.store.wal {
-                Some(wal) => {
-                    wal.give_back().map_err(from_log)?;
-                    layout::note_log_end(home, wal.end())
-                }
+                Some(wal) => layout::note_log_end(home, wal.close().map_err(from_log)?),
                 None => Ok(()),
             });
             let synced = noted.and_then(|()| Ok(home.pool().sync_file()?));
@@ -460,6 +457,10 @@ impl Engine for Lsm {
         Ok(())
     }
 
+    fn hand_over(&self) -> Result<()> {
+        self.store.hand_over()
+    }
+
     fn stats(&self) -> Stats {
         let pool = self.store.memory.home().pool();
         let mut stats = Stats {
@@ -488,6 +489,9 @@ impl Engine for Lsm {
         ];
         if let Some(wal) = &self.store.wal {
             stats.add(Figure::new("log_bytes", "Bytes of the write-ahead log.", wal.bytes()));
+            let help =
+                "Whether the log is written past the page cache: 1; 0: the file system cannot.";
+            stats.add(Figure::new("log_direct", help, u64::from(wal.is_direct())));
         }
         let help = "Tables that have a descriptor: others are opened when they are read.";
         stats.add(Figure::detail("tables_open", help, below.tables_open));

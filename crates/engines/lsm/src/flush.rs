@@ -223,10 +223,11 @@ impl Store {
         if let Some(wal) = &self.wal {
             let first = self.first_log_needed(wal);
             layout::raise(self.memory.home(), layout::LOG_FIRST, first)?;
-            let files = wal.release(first).map_err(from_log)?;
+            wal.release(first).map_err(from_log)?;
             self.levels.take_ballast();
             self.refill_log();
-            if files > LOG_FILES_MAX * self.trees.len() {
+            let memtables = LOG_MEMTABLES_MAX * self.trees.len() as u64;
+            if wal.used_bytes() > memtables * self.limits.memtable_bytes {
                 // A tree that is seldom written to keeps the log from getting shorter.
                 self.roll_all()?;
             }
@@ -299,7 +300,7 @@ impl Store {
             return Ok(false);
         }
         self.check_healthy()?;
-        if self.merge_one(tree)? {
+        if self.prepare_log() || self.merge_one(tree)? {
             return Ok(true);
         }
         if self.flush_all()? {
@@ -314,5 +315,5 @@ impl Store {
 /// many on their way, as many that were flushed, and others that are full, and no more than all slots.
 const MERGED_MAX: usize = SLOTS_MAX as usize / 4;
 
-/// Files of the log for each tree, one for each of its memtables, before memtables are flushed that keep them.
-const LOG_FILES_MAX: usize = 8;
+/// Memtables of each tree that the log may have the bytes of, before memtables are flushed that keep it so long.
+const LOG_MEMTABLES_MAX: u64 = 8;

@@ -117,6 +117,12 @@ impl GroupCommit {
         self.unsynced.0.lock().batches
     }
 
+    /// Notes that a log has made so many of these batches durable.
+    pub(crate) fn note_synced(&self, batches: u64) {
+        let mut unsynced = self.unsynced.0.lock();
+        unsynced.batches = unsynced.batches.saturating_sub(batches);
+    }
+
     /// `commit_id`, as the pool has it.
     pub(crate) fn commit_id(&self) -> u64 {
         self.commit_id.load(COMMIT_ID)

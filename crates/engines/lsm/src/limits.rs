@@ -1,5 +1,7 @@
 //! Bytes and batches up to which a store takes something, or leaves it alone.
 
+use halite_wal::Shape;
+
 use crate::address::{ZONE, ZONES_MAX};
 use crate::experiments::CommitPoints;
 
@@ -24,6 +26,8 @@ pub(crate) struct Limits {
     pub(crate) reserve: u64,
     /// Bytes of the pool that puts leave to bookkeeping and removals.
     pub(crate) removals: u64,
+    /// The lengths of the log's files.
+    pub(crate) log: Shape,
 }
 
 /// The largest batch of a tree, and the largest memtable: a batch fits one, however little is left over in each zone.

@@ -1,7 +1,7 @@
 //! Room for the log on its disk: which batches get it, and how the log gets shorter.
 //!
-//! Of each file of the log, a part is set aside for removals and bookkeeping, which use it on a full disk. When a
-//! quarter of it is used up, a thread brings all memtables to the levels, for which the levels' ballast has room:
+//! The log goes on in files that are there already, and these are set aside for removals and bookkeeping, which use them
+//! on a full disk. When a quarter of that space is used up, a thread brings all memtables to the levels, for which the levels' ballast has room:
 //! then files of the log are removed, which had more bytes than the new tables have. The ballast is restored first,
 //! and the rest is set aside for the log: so the tables of removals cost the log's part, and never the space that is
 //! needed to give back removed data. Where nothing of the part is left, removals wait for that.
@@ -12,14 +12,10 @@ use halite_contract::{Error, Result};
 use halite_wal::Wal;
 
 use crate::encoded::Encoded;
-use crate::failure::{from_log, is_full, is_log_full, lacks_space, no_room};
+use crate::failure::{from_log, is_full, lacks_space, no_room};
 use crate::refusals::Purpose;
 use crate::store::Store;
-use crate::wal;
-
-/// Space for a file is set aside in steps of so many bytes, the first of these for which there is room: to find that
-/// there is none may cost a file system as much as to give all that it has.
-const STEPS: [u64; 5] = [4 << 20, 1 << 20, 256 << 10, 64 << 10, 1];
+use crate::wal::Space;
 
 /// Smaller reservations to try where the disk refuses one, each half of the one before.
 const HALVES: u32 = 4;
@@ -43,33 +39,37 @@ pub(crate) struct Waited {
 }
 
 impl Store {
-    /// Sets space in the log aside for a batch, in its turn, so that the batch does not fail for lack of it.
+    /// Gives a batch its place in the log, in its turn, so that the batch does not fail for lack of space.
     ///
     /// # Errors
-    /// [`crate::Error::LogFull`]: nothing is changed.
+    /// [`crate::Error::LogFull`], [`crate::Error::LogFile`]: nothing is changed.
     pub(crate) fn reserve_log(&self, encoded: &Encoded) -> Result<()> {
         let Some(wal) = &self.wal else { return Ok(()) };
-        let end = wal::end_with(wal, encoded);
-        let reserved = if wal.lacks(end) { self.extend_log(wal, end) } else { Ok(()) };
+        let Space { len, left } = Space::of(wal, encoded);
+        let mut reserved = Ok(());
+        if wal.lacks(len, left) {
+            reserved = self.levels.reserve_beside_ballast(|| wal.grow(len, left)).map_err(no_room);
+        }
+        let placed = reserved.and_then(|()| wal.place(len).map_err(from_log));
         if encoded.purpose != Purpose::Put && wal.is_spare_low() && !self.refill_log() {
             wal.set_to_be_shorter(true);
             self.signals.wake();
         }
-        reserved.map_err(no_room)
+        if wal.asks_to_prepare() {
+            self.signals.wake();
+        }
+        placed
     }
 
-    /// Sets space aside up to an end, and beyond that for later batches.
-    fn extend_log(&self, wal: &Wal, end: u64) -> halite_disk::Result<()> {
-        self.levels.reserve_beside_ballast(|| {
-            let mut reserved = Ok(());
-            for step in STEPS {
-                reserved = wal.reserve(end.next_multiple_of(step));
-                if !matches!(reserved, Err(halite_disk::Error::NoSpace { .. })) {
-                    break;
-                }
-            }
-            reserved
-        })
+    /// Has the next file of the log written with zeros, where that is due. Returns whether it was.
+    pub(crate) fn prepare_log(&self) -> bool {
+        let Some(wal) = self.wal.as_ref().filter(|wal| wal.must_prepare()) else {
+            return false;
+        };
+        // There may be no room for a file beside the spare space: then commits wait for their own.
+        let _ = self.levels.reserve_beside_ballast(|| wal.grow(0, wal.spare().max(1)));
+        wal.prepare();
+        true
     }
 
     /// Sets aside again the missing space for bookkeeping and removals, or a part of it. Returns whether nothing is
@@ -78,25 +78,11 @@ impl Store {
         let Some(wal) = &self.wal else { return true };
         let missing = wal.missing_spare();
         let refill = |halved: u32| {
-            let end = wal.end_behind(wal.spare()) - (missing - (missing >> halved));
+            let left = wal.spare() - (missing - (missing >> halved));
             // The next write reports any other failure to set it aside.
-            self.levels.reserve_beside_ballast(|| wal.reserve(end)).is_ok()
+            self.levels.reserve_beside_ballast(|| wal.grow(0, left)).is_ok()
         };
         missing == 0 || (0..HALVES).find(|halved| refill(*halved)) == Some(0)
-    }
-
-    /// Lets the log go on in a new file, in a turn.
-    ///
-    /// # Errors
-    /// [`crate::Error::LogFull`], [`crate::Error::LogFile`]: nothing is changed. Any other error of the disk.
-    pub(crate) fn roll_log(&self, wal: &Wal) -> Result<()> {
-        match wal.roll().map_err(from_log) {
-            // The name itself may take space.
-            Err(error) if is_log_full(&error) => {
-                self.levels.with_ballast(|| wal.roll().map_err(from_log))
-            }
-            rolled => rolled,
-        }
     }
 
     /// Brings memtables to the levels, so that files of the log are removed. Returns whether any memtable was

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use halite_contract::lab::{Kind, Variant};
 use halite_contract::{Beside, EngineOptions, Partitioning, Registration};
+use halite_pmem::Domain;
 
 use crate::experiments::{CommitPoints, Experiments};
 use crate::options::{Durable, LsmOptions};
@@ -13,6 +14,8 @@ use crate::{Lsm, discard, repair};
 pub const REGISTRATION: Registration = Registration {
     name: Lsm::NAME,
     about: "with the newest in the pool and the rest in sorted tables on an SSD",
+    default_on: &[Domain::PageCache],
+    is_asked_for: |options| options.own.has::<LsmOptions>(),
     open: |options| Ok(Arc::new(Lsm::open(options)?)),
     beside: Some(Beside {
         folder: Lsm::LEVELS,

@@ -96,8 +96,8 @@ impl Store {
     /// Lets a new memtable take the active one's place, in the turn of `bid`.
     pub(crate) fn roll(&self, tree: usize, bid: u64) -> Result<Arc<Memtable>> {
         if let Some(wal) = &self.wal {
+            // The levels are to have no part of a batch that the log may lose.
             self.sync_log(wal)?;
-            self.roll_log(wal)?;
         }
         let next = self.new_memtable(tree)?;
         self.trees[tree].change(|view| {

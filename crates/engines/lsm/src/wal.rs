@@ -5,12 +5,12 @@
 //! payload of a batch:  for each fragment: tree u32, len u32, records as in a zone, numbered from zero
 //! ```
 //!
-//! A new file is begun with each memtable, when everything before is synced. Files are removed when no memtable needs
-//! them.
+//! A memtable needs the files from that on which was appended to when it was begun. Files that no memtable needs serve
+//! again, or are removed.
 
 use halite_codec::Reader;
 use halite_sst::SEQUENCE_MAX;
-use halite_wal::{HEADER, Identity, Logged, Wal};
+use halite_wal::{Identity, Logged, Wal};
 
 use crate::encoded::{Encoded, Fragment};
 use crate::refusals::Purpose;
@@ -46,15 +46,23 @@ pub(crate) fn append(wal: &Wal, sequence: u64, encoded: &Encoded) -> u64 {
     })
 }
 
-/// The end up to which the file has to have space set aside before a batch is granted its place, so that the
-/// batch does not fail for lack of it: puts leave some to bookkeeping, and both to removals.
-pub(crate) fn end_with(wal: &Wal, encoded: &Encoded) -> u64 {
-    let records = |fragment: &Fragment| HEADER_OF_FRAGMENT + fragment.unnumbered().len();
-    let len = HEADER + encoded.fragments().iter().map(records).sum::<usize>();
-    let left = match encoded.purpose {
-        Purpose::Put => wal.spare(),
-        Purpose::Bookkeeping => wal.spare() / 2,
-        Purpose::Removal => 0,
-    };
-    wal.end_behind(len as u64 + left)
+/// The space that a batch takes in the log, so that it does not fail for lack of it when it has its place.
+pub(crate) struct Space {
+    /// Bytes of the batch's payload.
+    pub(crate) len: u64,
+    /// Bytes that are to be left: puts leave some to bookkeeping, and both to removals.
+    pub(crate) left: u64,
+}
+
+impl Space {
+    pub(crate) fn of(wal: &Wal, encoded: &Encoded) -> Self {
+        let records = |fragment: &Fragment| HEADER_OF_FRAGMENT + fragment.unnumbered().len();
+        let len = encoded.fragments().iter().map(records).sum::<usize>() as u64;
+        let left = match encoded.purpose {
+            Purpose::Put => wal.spare(),
+            Purpose::Bookkeeping => wal.spare() / 2,
+            Purpose::Removal => 0,
+        };
+        Self { len, left }
+    }
 }

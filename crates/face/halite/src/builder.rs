@@ -22,7 +22,7 @@ use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Builder {
-    /// `None`: the engine of the existing database, or the first engine.
+    /// `None`: the engine of the existing database, or that which suits the options and the medium.
     pub(crate) engine: Option<String>,
     /// The options of the engine; the pool's path comes when the database opens.
     pub(crate) options: EngineOptions,
@@ -35,8 +35,9 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The engine by its name, one of [`ENGINES`](crate::ENGINES). Without it, a new database gets the first
-    /// of them, and one that exists is opened by the engine that made it.
+    /// The engine by its name, one of [`ENGINES`](crate::ENGINES). Without it, a database that exists is opened by the
+    /// engine that made it, and a new one is made by the engine that alone has what the other options ask for; failing
+    /// that, by `lsm` on an ordinary file ([`Domain::PageCache`]) and by `indexlog` on all other media.
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = Some(name.into());

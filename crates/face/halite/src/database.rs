@@ -222,6 +222,15 @@ impl Database {
         Ok(self.engine.sync()?)
     }
 
+    /// Gives every write that has returned to the operating system: from then on only a power cut, or a crash of the
+    /// machine, takes a deferred one.
+    ///
+    /// # Errors
+    /// As [`Database::sync`].
+    pub fn hand_over(&self) -> Result<()> {
+        Ok(self.engine.hand_over()?)
+    }
+
     /// Waits until all partitions of a database that was opened [on demand](crate::Builder::on_demand) are recovered.
     ///
     /// # Errors

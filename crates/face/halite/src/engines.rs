@@ -7,6 +7,8 @@ use halite_contract::{
     Beside, Engine, EngineOptions, Error as EngineError, Registration, RepairReport,
 };
 
+use halite_pmem::{Domain, Medium, Pool, PoolOptions};
+
 use crate::{Error, Result};
 
 /// The engines that there are without [`register_engine`].
@@ -17,8 +19,8 @@ const NAME_LEN_MAX: usize = 17;
 
 static REGISTERED: RwLock<Vec<&Registration>> = RwLock::new(Vec::new());
 
-/// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take; the
-/// first is the default. More may be [registered](register_engine).
+/// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take. More may be
+/// [registered](register_engine).
 pub const ENGINES: &[&str] = &[halite_indexlog::REGISTRATION.name, halite_lsm::REGISTRATION.name];
 
 /// Adds an engine of one's own: databases, servers, backups and tools find it by its name from then on.
@@ -64,8 +66,58 @@ pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine
     Ok((find_engine(name)?.open)(options)?)
 }
 
-/// Opens a store by the engine that made it, or makes one of the first.
+/// The engine that a new store is made by: the first that the options ask for, or the default of the medium.
+fn engine_for(options: &EngineOptions) -> Result<&'static Registration> {
+    let engines = engines();
+    if let Some(asked) = engines.iter().find(|engine| (engine.is_asked_for)(options)) {
+        return Ok(asked);
+    }
+    let domain = domain_of(options)?;
+    let default = engines.into_iter().find(|engine| engine.default_on.contains(&domain));
+    Ok(default.unwrap_or(&BUILT_IN[0]))
+}
+
+/// The domain that a new store's pool will have.
+fn domain_of(options: &EngineOptions) -> Result<Domain> {
+    let PoolOptions { medium, in_memory, assume_domain, .. } = &options.pool_options;
+    let known = assume_domain.or(medium.as_ref().map(Medium::domain));
+    if let Some(domain) = known.or(in_memory.then_some(Domain::Volatile)) {
+        return Ok(domain);
+    }
+    // A pool that is not installed leaves nothing behind.
+    let mut probe = options.pool_options.clone();
+    probe.size_initial = 0;
+    let pool = Pool::create(&options.pool, &probe).map_err(EngineError::from)?;
+    Ok(pool.domain())
+}
+
+/// Refuses to make a pool where an engine's files lie beside the place: a database was there, and has lost its pool.
+fn check_alone(options: &EngineOptions) -> Result<()> {
+    let folder = options.pool.parent().filter(|_| !options.pool_options.in_memory);
+    for beside in folders_beside() {
+        let beside = folder.map(|folder| folder.join(beside));
+        let has_files =
+            |folder: &PathBuf| folder.read_dir().is_ok_and(|mut all| all.next().is_some());
+        if let Some(beside) = beside.filter(has_files) {
+            return Err(EngineError::Damaged {
+                what: options.pool.display().to_string(),
+                why: format!(
+                    "it is missing, and {} has files of a database: bring the pool back, or move that folder away",
+                    beside.display()
+                ),
+            }
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Opens a store by the engine that made it, or makes one.
 pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+    if options.create && !Pool::exists(&options.pool, &options.pool_options) {
+        check_alone(options)?;
+        return Ok((engine_for(options)?.open)(options)?);
+    }
     match (BUILT_IN[0].open)(options) {
         Err(EngineError::OtherEngine { found, .. }) if find(&found).is_some() => {
             open_engine(&found, options)

@@ -5,8 +5,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::fence::Range;
@@ -19,6 +20,8 @@ use halite_sim::{Call, Kernel};
 /// A locked, mapped file.
 pub(crate) struct PoolFile {
     path: PathBuf,
+    /// The name of a new file that cannot be without one, until it is installed.
+    passing: Option<Passing>,
     file: File,
     mapping: Mapping,
     kernel: Kernel,
@@ -30,20 +33,19 @@ impl PoolFile {
         if fs::symlink_metadata(path).is_ok() {
             return Err(Error::Exists { path: path.to_owned() });
         }
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let kernel = Kernel::new(options.failures.clone());
-        let open = || rustix::fs::open(folder_of(path), flags, Mode::from_raw_mode(0o644));
-        let file = kernel
-            .ask(Call::Open, open)
-            .map_err(|errno| io_error(path, "create the pool", errno.into()))?;
-        let file = File::from(file);
+        let (file, passing) = create_nameless(&kernel, path)?;
         lock(&kernel, &file, path)?;
         let mapping = reserve(&kernel, path, len, options)?;
         if Domain::detect(&file, false) == Domain::Process {
             place_large_pages(&file, &mapping, 0, len);
         }
         allocate(&kernel, &file, path, 0, len)?;
-        Self::map(kernel, file, path, len, mapping, false)
+        let file = Self { passing, ..Self::map(kernel, file, path, len, mapping, false)? };
+        if file.domain() == Domain::PageCache {
+            file.write_blocks(0, len)?;
+        }
+        Ok(file)
     }
 
     /// Names the file, durably.
@@ -51,11 +53,15 @@ impl PoolFile {
         let path = &self.path;
         let synced = self.kernel.ask_std(Call::Sync, || self.file.sync_all());
         synced.map_err(io_error_of(path, "sync the new pool"))?;
-        let unnamed = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let flags = AtFlags::SYMLINK_FOLLOW;
         let cwd = rustix::fs::CWD;
-        let link = || rustix::fs::linkat(cwd, &unnamed, cwd, path, flags);
-        match self.kernel.ask(Call::Name, link) {
+        let name = || match &self.passing {
+            None => {
+                let unnamed = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+                rustix::fs::linkat(cwd, &unnamed, cwd, path, AtFlags::SYMLINK_FOLLOW)
+            }
+            Some(passing) => passing.rename(path),
+        };
+        match self.kernel.ask(Call::Name, name) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Err(Error::Exists { path: path.clone() }),
             Err(errno) => return Err(io_error(path, "name the new pool", errno.into())),
@@ -130,7 +136,7 @@ impl PoolFile {
             }
         }
         mapping.map(&kernel, &file, 0, len).map_err(io_error_of(path, "map the pool"))?;
-        Ok(Self { path: path.to_owned(), file, mapping, kernel })
+        Ok(Self { path: path.to_owned(), passing: None, file, mapping, kernel })
     }
 
     pub(crate) fn domain(&self) -> Domain {
@@ -159,6 +165,9 @@ impl PoolFile {
             place_large_pages(&self.file, &self.mapping, old, new);
         }
         allocate(kernel, &self.file, path, old, new)
+            .and_then(|()| {
+                if domain == Domain::PageCache { self.write_blocks(old, new) } else { Ok(()) }
+            })
             .inspect_err(|_| drop(self.file.set_len(old)))?;
         let synced = match domain {
             Domain::Process => Ok(()),
@@ -178,6 +187,14 @@ impl PoolFile {
             self.mapping.populate(old, new);
         }
         Ok(())
+    }
+
+    /// Writes zeros over new space: a sync after a store to a block that was never written waits for a commit of the file
+    /// system's journal. Of much space at once the rest stays as it is, as nobody should wait for that.
+    fn write_blocks(&self, start: u64, end: u64) -> Result<()> {
+        const WRITTEN_MAX: u64 = 64 << 20;
+        write_zeros(&self.kernel, &self.file, start, end.min(start + WRITTEN_MAX))
+            .map_err(no_space_or_io(&self.path, end - start))
     }
 
     /// Has the kernel read a range, and does not wait for it.
@@ -257,6 +274,70 @@ fn io_error_of(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> E
     move |source| io_error(path, action, source)
 }
 
+/// The name that a new file has until it is installed, on a file system where no file is without one. It is removed
+/// when the file is not installed; one that a crash leaves is taken over by the next creation.
+struct Passing {
+    name: PathBuf,
+    is_installed: AtomicBool,
+}
+
+impl Passing {
+    /// Gives the file its own name, unless there is such a file.
+    fn rename(&self, path: &Path) -> rustix::io::Result<()> {
+        let cwd = rustix::fs::CWD;
+        let renamed =
+            match rustix::fs::renameat_with(cwd, &self.name, cwd, path, RenameFlags::NOREPLACE) {
+                // The lock of the passing name keeps other creations out.
+                Err(Errno::INVAL | Errno::NOSYS) => match fs::symlink_metadata(path) {
+                    Ok(_) => Err(Errno::EXIST),
+                    Err(_) => rustix::fs::rename(&self.name, path),
+                },
+                renamed => renamed,
+            };
+        self.is_installed.store(renamed.is_ok(), Ordering::Relaxed);
+        renamed
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if !self.is_installed.load(Ordering::Relaxed) {
+            let _ = fs::remove_file(&self.name);
+        }
+    }
+}
+
+/// Makes a file without a name, or with one that passes, where the file system has no files without.
+fn create_nameless(kernel: &Kernel, path: &Path) -> Result<(File, Option<Passing>)> {
+    let failed = |errno: Errno| io_error(path, "create the pool", errno.into());
+    let mode = Mode::from_raw_mode(0o644);
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let open = || rustix::fs::open(folder_of(path), flags | OFlags::TMPFILE, mode);
+    match kernel.ask(Call::Open, open) {
+        Ok(file) => return Ok((File::from(file), None)),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+        Err(errno) => return Err(failed(errno)),
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let name = PathBuf::from(name);
+    let open = || rustix::fs::open(&name, flags | OFlags::CREATE | OFlags::NOFOLLOW, mode);
+    let file = File::from(kernel.ask(Call::Open, open).map_err(failed)?);
+    lock(kernel, &file, path)?;
+    let is_named = fs::metadata(&name).is_ok_and(|named| {
+        file.metadata().is_ok_and(|of| (of.dev(), of.ino()) == (named.dev(), named.ino()))
+    });
+    if !is_named {
+        // Another process has installed it meanwhile.
+        return Err(Error::Locked { path: path.to_owned() });
+    }
+    let passing = Passing { name, is_installed: AtomicBool::new(false) };
+    kernel
+        .ask_std(Call::Resize, || file.set_len(0))
+        .map_err(io_error_of(path, "create the pool"))?;
+    Ok((file, Some(passing)))
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -311,6 +392,15 @@ fn write_zeros(kernel: &Kernel, file: &File, start: u64, end: u64) -> io::Result
     })
 }
 
+fn no_space_or_io(path: &Path, bytes: u64) -> impl FnOnce(io::Error) -> Error {
+    move |source| match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::NoSpace { path: path.to_owned(), bytes }
+        }
+        _ => io_error(path, "allocate space for the pool", source),
+    }
+}
+
 /// Gives `file` the bytes `start..end` on the device; if it cannot, the file is as long as before.
 fn allocate(kernel: &Kernel, file: &File, path: &Path, start: u64, end: u64) -> Result<()> {
     let bytes = end - start;
@@ -325,12 +415,7 @@ fn allocate(kernel: &Kernel, file: &File, path: &Path, start: u64, end: u64) -> 
         // A file system that cannot reserve space: writing zeros allocates it.
         Err(Errno::OPNOTSUPP) if old_len <= start => write_zeros(kernel, file, start, end)
             .inspect_err(|_| drop(file.set_len(old_len)))
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    Error::NoSpace { path: path.to_owned(), bytes }
-                }
-                _ => io_error(path, "allocate space for the pool", source),
-            }),
+            .map_err(no_space_or_io(path, bytes)),
         Err(errno) => {
             // Part of the range may have been allocated. An error of this cut would say less than the error
             // at hand.

@@ -490,7 +490,8 @@ impl Pool {
         let ranges = flushed.iter().map(|flushed| flushed.proves);
         match &self.0.backing {
             Backing::File(file) => {
-                self.0.syncs.sync(self.path(), || file.sync_pages(ranges.clone()))
+                let sync = |ranges: &[_]| file.sync_pages(ranges.iter().copied());
+                self.0.syncs.sync_ranges(self.path(), ranges, sync)
             }
             Backing::Memory(_) => Ok(()),
             Backing::Medium(medium) if self.0.domain != Domain::PageCache => {

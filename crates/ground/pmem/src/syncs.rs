@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::fence::Range;
 use crate::{Error, Result};
 use halite_sim::planted;
+use halite_sync::Group;
 
 /// Whether the kernel failed to sync a pool since it was opened.
 ///
@@ -15,11 +17,42 @@ use halite_sim::planted;
 #[derive(Default)]
 pub(crate) struct Syncs {
     asking: Mutex<()>,
+    group: Group,
+    waiting: Mutex<Waiting>,
     /// Read before every write, by all threads; written once.
     failed: AtomicBool,
 }
 
+/// Ranges that threads want durable, and that no sync was asked for yet.
+#[derive(Default)]
+struct Waiting {
+    ranges: Vec<Range>,
+    /// The ranges that there were in all.
+    count: u64,
+}
+
 impl Syncs {
+    /// Makes ranges durable, with those of all threads that wait: one of them asks the kernel for all.
+    pub(crate) fn sync_ranges(
+        &self,
+        path: &Path,
+        ranges: impl Iterator<Item = Range>,
+        ask: impl Fn(&[Range]) -> Result<()>,
+    ) -> Result<()> {
+        let end = {
+            let waiting = &mut *self.waiting.lock();
+            let before = waiting.ranges.len();
+            waiting.ranges.extend(ranges);
+            waiting.count += (waiting.ranges.len() - before) as u64;
+            waiting.count
+        };
+        let take = || {
+            let waiting = &mut *self.waiting.lock();
+            (std::mem::take(&mut waiting.ranges), waiting.count)
+        };
+        self.group.commit(end, take, |ranges| self.sync(path, || ask(&ranges)))
+    }
+
     /// Asks the kernel to sync, one thread at a time.
     pub(crate) fn sync(&self, path: &Path, ask: impl Fn() -> Result<()>) -> Result<()> {
         let _asking = self.asking.lock();

@@ -9,7 +9,7 @@ pub const HEADER: usize = 24;
 /// Where a batch's length is.
 const LEN: usize = 20;
 
-/// A batch that was read.
+/// A batch that was read; with no record it is the end of its file.
 pub struct Logged<'a> {
     /// The sequence of the first record.
     pub sequence: u64,
@@ -46,12 +46,17 @@ pub(crate) fn put(
     (to.len() - start) as u64
 }
 
+/// Appends the end of a file, behind which there is no batch: a batch of no record. Returns how many bytes it takes.
+pub(crate) fn put_end(to: &mut Vec<u8>, seed: Seed, sequence: u64) -> u64 {
+    put(to, seed, sequence, 0, |_| ())
+}
+
 /// The bytes that a batch with this header takes; not checked.
 pub(crate) fn len(header: &[u8]) -> usize {
     HEADER + u32::from_le_bytes(header[LEN..HEADER].try_into().expect("4 bytes")) as usize
 }
 
-/// The batch at the start of `bytes`, if there is a whole one, none of whose records has a sequence above a limit.
+/// The batch at the start of `bytes`, or the end of the file, if it is whole and has no sequence above a limit.
 pub(crate) fn read(bytes: &[u8], seed: Seed, sequence_max: u64) -> Option<Logged<'_>> {
     let mut reader = Reader(bytes.get(CHECKSUM..)?);
     let (sequence, records) = (reader.u64().ok()?, reader.u32().ok()?);
@@ -59,7 +64,8 @@ pub(crate) fn read(bytes: &[u8], seed: Seed, sequence_max: u64) -> Option<Logged
     let batch = &bytes[..HEADER + payload.len()];
     let is_checked = planted!("wal.torn-log-taken", true, check_front(batch, seed).is_ok());
     let last = sequence.checked_add(records.into());
-    let is_sane = records > 0 && last.is_some_and(|last| last <= sequence_max);
+    let is_sane =
+        (records > 0 || payload.is_empty()) && last.is_some_and(|last| last <= sequence_max);
     (is_checked && is_sane).then_some(Logged { sequence, records, payload })
 }
 

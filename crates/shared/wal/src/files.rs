@@ -1,6 +1,8 @@
 //! The files of a log, and their names.
 
+use halite_codec::Seed;
 use halite_disk::Disk;
+use halite_sim::planted;
 
 const PREFIX: &str = "LOG-";
 
@@ -10,6 +12,12 @@ const PREFIX: &str = "LOG-";
 /// An error of the disk.
 pub fn remove(disk: &Disk) -> halite_disk::Result<()> {
     numbers_of(disk)?.into_iter().try_for_each(|number| disk.remove(&name_of(number)))
+}
+
+/// The seed of the checksums of a file's batches: those that a file has from serving under another number fail theirs.
+pub(crate) fn seed_of(store_id: u128, number: u64) -> Seed {
+    let seed = Seed::of_store(store_id);
+    planted!("wal.old-batches-taken", seed, seed.numbered(number))
 }
 
 pub(crate) fn name_of(number: u64) -> String {

@@ -4,7 +4,7 @@ use halite_codec::Seed;
 use halite_disk::Disk;
 
 use crate::batch::{self, HEADER, Logged};
-use crate::files::{name_of, numbers_of};
+use crate::files::{name_of, numbers_of, seed_of};
 use crate::{Error, Result};
 
 /// The largest number that is taken for a file's: there is always another one behind it.
@@ -48,11 +48,33 @@ impl<E> From<halite_disk::Error> for Stopped<E> {
 /// A log that was read, and not cut yet.
 pub struct Found {
     pub(crate) numbers: Vec<u64>,
-    /// How much is whole of each file that was read.
-    pub(crate) lens: Vec<u64>,
+    /// The files that were read.
+    read: Vec<Read>,
+    /// The lengths of the files behind the last one that has batches.
+    ready: Vec<u64>,
     next: u64,
     /// The error behind the last batch, where it cannot be the torn end of a crash.
-    pub(crate) broken: Option<Error>,
+    broken: Option<Error>,
+}
+
+/// A file that was read.
+struct Read {
+    len: u64,
+    /// Bytes that are whole.
+    whole: u64,
+    /// Whether the end of the file is among these: the log goes on in the next one.
+    is_ended: bool,
+}
+
+/// The files of a log that goes on.
+pub(crate) struct Files {
+    /// The files that were ended, and their lengths.
+    pub(crate) ended: Vec<(u64, u64)>,
+    /// The file that the log goes on in, which there may not be, and how long it is.
+    pub(crate) number: u64,
+    pub(crate) len: u64,
+    /// The lengths of the files behind it.
+    pub(crate) ready: Vec<u64>,
 }
 
 impl Found {
@@ -74,7 +96,8 @@ impl Found {
             let why = "its number is too large; move it away";
             return Err(Stopped::Log(Error::damaged(&name_of(last), "name", why)));
         }
-        let mut found = Self { numbers: numbers.clone(), lens: Vec::new(), next: 0, broken: None };
+        let (read, ready) = (Vec::new(), Vec::new());
+        let mut found = Self { numbers: numbers.clone(), read, ready, next: 0, broken: None };
         if known.first > 0 && !numbers.contains(&known.first) {
             found.broken = Some(Error::Missing { file: name_of(known.first) });
         }
@@ -86,8 +109,21 @@ impl Found {
             }
             let name = name_of(number);
             let mut batches = Batches::of(disk.open(&name)?);
-            let mut why = None;
-            let seed = Seed::of_store(store_id).numbered(number);
+            let (mut why, mut is_ended) = (None, false);
+            let seed = seed_of(store_id, number);
+            // Behind a file that goes on, there are those that the log is to go on in.
+            if let Some(before) = found.read.last().filter(|read| !read.is_ended) {
+                if batches.first(seed, sequence_max)?.is_none() {
+                    found.ready.push(batches.file.len());
+                    continue;
+                }
+                let what = format!("the batch at {}", before.whole);
+                let why = "it is not whole, and there are later ones";
+                let error =
+                    Error::damaged(&name_of(number - 1 - found.ready.len() as u64), what, why);
+                found.broken.get_or_insert(error);
+                return Ok(found);
+            }
             while let Some(batch) = batches.first(seed, sequence_max)? {
                 let next = found.next;
                 let is_resumed = next < batch.sequence && batch.sequence <= known.resumed;
@@ -96,20 +132,28 @@ impl Found {
                     break;
                 }
                 found.next = batch.sequence + u64::from(batch.records);
-                replay(&batch).map_err(Stopped::Replay)?;
                 let len = batch.len();
+                is_ended = batch.records == 0;
+                if !is_ended {
+                    replay(&batch).map_err(Stopped::Replay)?;
+                }
                 batches.at += len;
+                if is_ended {
+                    break;
+                }
             }
-            let valid = batches.at;
-            found.lens.push(valid);
-            let (last, len) = known.end;
-            if number == last && valid < len {
-                why.get_or_insert(format!("{len} bytes were whole when the store was closed"));
-            } else if valid < batches.file.len() && at + 1 < numbers.len() {
-                why.get_or_insert("it is not whole, and there are later ones".into());
+            let (whole, len) = (batches.at, batches.file.len());
+            // Files of earlier versions have no end, and nothing behind their batches.
+            is_ended |= whole == len && at + 1 < numbers.len() && why.is_none();
+            found.read.push(Read { len, whole, is_ended });
+            let (last, known_len) = known.end;
+            if number == last && whole < known_len {
+                why.get_or_insert(format!(
+                    "{known_len} bytes were whole when the store was closed"
+                ));
             }
             if let Some(why) = why {
-                let error = Error::damaged(&name, format!("the batch at {valid}"), why);
+                let error = Error::damaged(&name, format!("the batch at {whole}"), why);
                 found.broken.get_or_insert(error);
                 return Ok(found);
             }
@@ -118,6 +162,30 @@ impl Found {
             found.broken.get_or_insert(Error::Missing { file: name_of(known.end.0) });
         }
         Ok(found)
+    }
+
+    /// The files, to go on with.
+    ///
+    /// # Errors
+    /// The error of a broken log.
+    pub(crate) fn into_files(self) -> Result<Files> {
+        let Self { numbers, read, mut ready, broken, .. } = self;
+        if let Some(error) = broken {
+            return Err(error);
+        }
+        let mut ended: Vec<_> = numbers.into_iter().zip(read).collect();
+        let goes_on = ended.pop_if(|(_, read)| !read.is_ended);
+        let last = ended.last().map_or(0, |(number, _)| *number);
+        let ended = ended.into_iter().map(|(number, read)| (number, read.len)).collect();
+        let (number, len) = match goes_on {
+            Some((number, read)) => (number, read.whole),
+            None => {
+                // The first of the next files, or a new one.
+                ready.drain(..ready.len().min(1));
+                (last + 1, 0)
+            }
+        };
+        Ok(Files { ended, number, len, ready })
     }
 
     /// The sequence behind the last batch; 0, if there is none.
@@ -134,8 +202,8 @@ impl Found {
 
     /// The last file that was read, by its place, and how much of it is whole.
     fn whole(&self) -> (usize, u64) {
-        match self.lens.last() {
-            Some(&len) => (self.lens.len() - 1, len),
+        match self.read.last() {
+            Some(read) => (self.read.len() - 1, read.whole),
             None => (0, 0),
         }
     }

@@ -190,12 +190,6 @@ impl Levels {
         self.inner.ballast.take();
     }
 
-    /// Calls `run` with the ballast's space free, and takes it back behind it as far as it is there.
-    pub(crate) fn with_ballast<R>(&self, run: impl FnOnce() -> R) -> R {
-        let _lent = self.inner.ballast.lend();
-        run()
-    }
-
     /// Lets a file beside the tables have space by `reserve`, if all of the ballast is there.
     ///
     /// # Errors

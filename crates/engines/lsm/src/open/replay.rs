@@ -60,7 +60,7 @@ pub(super) fn replay(store: &mut Store, disk: &Disk, store_id: u128) -> Result<u
         // A repair cut the log, and the levels have records from behind the cut, of one tree or of all.
         layout::raise(store.memory.home(), layout::LOG_RESUMED, last + 1)?;
     }
-    let wal = Wal::open(disk, identity, found).map_err(from_log)?;
+    let wal = Wal::open(disk, identity, found, store.limits.log).map_err(from_log)?;
     store.commits.resume_behind(last);
     store.is_replaying.store(false, Ordering::Relaxed);
     store.wal = Some(wal);

@@ -3,6 +3,7 @@
 use halite_alloc::{SEGMENT, Segments};
 use halite_contract::EngineOptions;
 use halite_sst::TableOptions;
+use halite_wal::Shape;
 
 use crate::layout::{self, Layout};
 use crate::levels::LevelsOptions;
@@ -99,6 +100,17 @@ fn memtable_bytes(
     memtable.min(BATCH_BYTES_MAX)
 }
 
+/// The lengths of the log's files: a flush of a memtable lets several serve again.
+fn log_shape(memtable: u64, trees: u64, device: Option<u64>) -> Shape {
+    const FILE_BYTES_MIN: u64 = 4 << 10;
+    const FILE_BYTES_MAX: u64 = 4 << 20;
+    let of_device = device.map_or(u64::MAX, |device| device / 64);
+    Shape {
+        file_bytes: (memtable / 4).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX),
+        kept_bytes: (memtable * trees).min(of_device),
+    }
+}
+
 /// The limits of a store.
 pub(super) fn limits(
     options: &EngineOptions,
@@ -123,5 +135,6 @@ pub(super) fn limits(
         spare: (memtable.max(SEGMENT) * (trees + 1)).min(pool / 4),
         reserve: (pool / 64).max(2 * SEGMENT).min(pool / 8),
         removals: (2 * trees * SEGMENT).min(pool / 4),
+        log: log_shape(memtable, trees, device),
     }
 }

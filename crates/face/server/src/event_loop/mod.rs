@@ -459,7 +459,7 @@ impl EventLoop {
         self.service.clients.put_back(place, client);
     }
 
-    /// Makes writes durable, as far as the policy requires.
+    /// Makes writes as safe as the policy requires.
     fn sync(&mut self) -> Result<(), Error> {
         let due = match self.policy {
             SyncPolicy::Always => true,
@@ -470,6 +470,9 @@ impl EventLoop {
             self.service.sync().map_err(Error::Sync)?;
             self.service.sync_asked = false;
             self.synced_at = self.service.now;
+        } else if self.service.store.is_unsynced() {
+            // An acknowledged write survives the end of the process under every policy.
+            self.service.store.hand_over().map_err(Error::Sync)?;
         }
         Ok(())
     }

@@ -560,6 +560,11 @@ impl Store {
         Ok(())
     }
 
+    /// Gives all changes to the operating system: the end of the process does not take them.
+    pub(crate) fn hand_over(&self) -> Result<()> {
+        self.db.hand_over()
+    }
+
     /// Makes all changes to all partitions durable.
     pub(crate) fn sync_all(&mut self) -> Result<()> {
         self.db.sync()?;
