@@ -103,11 +103,11 @@ class Writer:
 class Load:
     """Writers that run until they are stopped, have done their part, or their server has ended."""
 
-    """`refusals`: how many in a row end a writer. `new_keys`: each write has its own key, and is in `order`."""
+    """`refusals`: how many in a row end a writer. `new_keys`: each write has its own key."""
 
     def __init__(self, server, expected, seed, steps, refusals=200, writers=WRITERS, new_keys=False):
         self.server, self.expected, self.steps, self.refusals_max = server, expected, steps, refusals
-        self.refusals, self.order = [], expected.keys
+        self.refusals = []
         self.failure = None
         self.stopping = False
         self.threads = [threading.Thread(target=self.write, args=(Writer(number, seed, expected, new_keys),))
