@@ -397,118 +397,81 @@ def with_quota(context):
 # Devices that fail
 
 def lost_device(context):
-    yield "ext4 shut down", lambda: shut_down(context, mounts.ext4)
-    yield "xfs shut down", lambda: shut_down(context, mounts.xfs)
-    yield "a thin device runs out", lambda: runs_out(context)
+    yield "ext4 shut down", lambda: beside_failure(context, lambda scratch: mounts.going_down(scratch, mounts.ext4))
+    yield "xfs shut down", lambda: beside_failure(context, lambda scratch: mounts.going_down(scratch, mounts.xfs))
+    yield "a thin device runs out", lambda: beside_failure(
+        context, lambda scratch: mounts.running_out(scratch, context.chance.randrange(256 << 10, 10 << 20) // 4096 * 4096))
 
-
-def shut_down(context, mount):
-    """The device is gone at a random moment; what was not synced is lost, what was acknowledged is not."""
-    ended = 0
-    for number in range(context.runs):
-        with mounts.scratch(context.work) as scratch, mount(scratch) as (device, at):
-            folder, expected = at / "data", Expected()
-            try:
-                with start(context, folder) as server:
-                    load = Load(server, expected, context.seed + number, 10 * STEPS, refusals=20)
-                    time.sleep(context.chance.uniform(0.05, 1))
-                    mounts.shut_down(at)
-                    load.wait()
-                    reads_go_on(server, expected, may_fail=True)
-                    ended += finish(server)
-                mounts.mount_again(device, at)
-                reopen(context, folder, expected)
-            except Failed as failure:
-                context.failures.append(f"run {number}: {failure}")
-    context.runs_done = context.runs
-    return f"the server ended itself in {ended} of {context.runs} runs"
-
-
-def runs_out(context):
-    ended = 0
-    for number in range(context.runs):
-        room = context.chance.randrange(1 << 20, 12 << 20) // 4096 * 4096
-        with mounts.scratch(context.work) as scratch, mounts.thin(scratch) as (device, at, limit):
-            folder, expected = at / "data", Expected()
-            try:
-                with start(context, folder) as server:
-                    limit(room)
-                    load = Load(server, expected, context.seed + number, 5 * STEPS, refusals=20)
-                    load.wait()
-                    reads_go_on(server, expected, may_fail=True)
-                    ended += finish(server)
-                limit(None)
-                mounts.mount_again(device, at)
-                reopen(context, folder, expected)
-            except Failed as failure:
-                context.failures.append(f"{room} bytes more: {failure}")
-    context.runs_done = context.runs
-    return f"the server ended itself in {ended} of {context.runs} runs"
-
-
-# Read-only file systems
 
 def read_only(context):
-    yield "ext4 becomes read-only between writes", lambda: becomes_read_only(context, is_beside=False)
-    yield "ext4 becomes read-only beside writes", lambda: beside_writes(context)
+    yield "ext4 becomes read-only", lambda: beside_failure(context, mounts.becoming_read_only, may_fail=False)
     yield "mounted read-only", lambda: mounted_read_only(context)
 
 
-def becomes_read_only(context, is_beside):
-    """`is_beside`: while writers wait for syncs."""
-    ended, remounts = 0, collections.Counter()
+def beside_failure(context, fault, may_fail=True):
+    """A file system fails while clients write: at a random moment, and when all of them have had their replies."""
+    ended, words = 0, collections.Counter()
     for number in range(context.runs):
-        with mounts.scratch(context.work) as scratch:
-            with mounts.ext4(scratch, mount_options="errors=remount-ro") as (device, at):
-                folder, expected = at / "data", Expected()
-                try:
-                    with start(context, folder) as server:
-                        load = Load(server, expected, context.seed + number, 10 * STEPS if is_beside else 20, refusals=20)
-                        if is_beside:
-                            time.sleep(context.chance.uniform(0.05, 1))
-                        else:
-                            load.wait()
-                        remounts[mounts.make_read_only(device, at)] += 1
-                        if not is_beside:
-                            load = Load(server, expected, context.seed - number, STEPS, refusals=20)
-                        load.wait()
-                        reads_go_on(server, expected)
-                        ended += finish(server)
-                    mounts.mount_again(device, at)
-                    reopen(context, folder, expected)
-                except Failed as failure:
-                    context.failures.append(f"run {number}: {failure}")
+        try:
+            with mounts.scratch(context.work) as scratch, fault(scratch) as failing:
+                has_ended, how = fail_beside(context, failing, number, is_quiet=number % 4 == 3, may_fail=may_fail)
+                ended += has_ended
+                words[how] += 1
+        except Failed as failure:
+            context.failures.append(f"run {number}: {failure}")
     context.runs_done = context.runs
-    return f"the server ended itself in {ended} of {context.runs} runs; " + "; ".join(remounts)
+    is_lost = [failure for failure in context.failures if "was acknowledged" in failure or "damaged:" in failure]
+    if is_lost and len(is_lost) == len(context.failures):
+        blame_the_kernel(context, fault, is_lost)
+    return f"the server ended itself in {ended} of {context.runs} runs" + "".join(f"; {how}" for how in words if how)
 
 
-def beside_writes(context):
-    """Some kernels report a sync of pages as done that they then lose, if the space was never written. A store can do
-    nothing about that but write the space beforehand, so a loss counts only where the kernel does not do so."""
-    note = becomes_read_only(context, is_beside=True)
-    is_lost = [failure for failure in context.failures if "acknowledged" in failure]
-    if not is_lost:
-        return note
-    rounds = 12
-    losses = sum(kernel_loses(context) for _ in range(rounds))
-    if losses and len(is_lost) == len(context.failures):
+def fail_beside(context, failing, number, is_quiet, may_fail):
+    folder, expected = failing.at / "data", Expected()
+    with start(context, folder) as server:
+        load = Load(server, expected, context.seed + number, 20 if is_quiet else 10 * STEPS, refusals=20)
+        if is_quiet:
+            load.wait()
+        else:
+            time.sleep(context.chance.uniform(0.05, 1))
+        how = failing.fail()
+        if is_quiet:
+            load = Load(server, expected, context.seed - number, STEPS, refusals=20)
+        load.wait()
+        reads_go_on(server, expected, may_fail)
+        has_ended = finish(server)
+    failing.heal()
+    mounts.mount_again(failing.device, failing.at)
+    reopen(context, folder, expected)
+    return has_ended, how
+
+
+def blame_the_kernel(context, fault, is_lost):
+    """Some kernels say that a page is synced and lose it, if its space was never written. A store can do nothing about
+    that but write the space beforehand; so where a program without Halite loses pages, too, nothing is shown here."""
+    rounds = 24
+    losses = sum(kernel_loses(context, fault, ("map", "write")[number % 2]) for number in range(rounds))
+    if losses:
         context.failures.clear()
-        raise Unavailable(f"this kernel's ext4 loses pages that it said were synced, of a plain program in {losses} of "
-                          f"{rounds} rounds, and here in {len(is_lost)} of {context.runs}: {is_lost[0]}")
-    return note
+        raise Unavailable(f"this kernel loses pages that it said were synced, of a program without Halite in {losses} of "
+                          f"{rounds} rounds; of Halite in {len(is_lost)} of {context.runs}: {is_lost[0]}")
 
 
-def kernel_loses(context):
-    with mounts.scratch(context.work) as scratch, mounts.ext4(scratch, mount_options="errors=remount-ro") as (device, at):
-        file, note = at / "file", scratch / "note"
-        program = subprocess.Popen([sys.executable, "-B", control.__file__, str(file), str(note)], stdout=subprocess.PIPE)
+def kernel_loses(context, fault, how):
+    with mounts.scratch(context.work) as scratch, fault(scratch) as failing:
+        file, note = failing.at / "file", scratch / "note"
+        program = subprocess.Popen([sys.executable, "-B", control.__file__, how, str(file), str(note)],
+                                   stdout=subprocess.PIPE)
         with program:
             program.stdout.readline()
             time.sleep(context.chance.uniform(0.01, 0.2))
-            mounts.make_read_only(device, at)
-        mounts.mount_again(device, at)
+            failing.fail()
+        failing.heal()
+        mounts.mount_again(failing.device, failing.at)
         return control.lost(file, note) > 0
 
+
+# Read-only file systems
 
 def mounted_read_only(context):
     with mounts.scratch(context.work) as scratch, mounts.ext4(scratch) as (device, at):

@@ -1,6 +1,7 @@
 """File systems that are made, mounted and removed again."""
 import contextlib
 import ctypes
+import dataclasses
 import fcntl
 import os
 import pathlib
@@ -68,9 +69,14 @@ def mounted(*arguments, at):
         unmount(at)
 
 
+def is_mounted(at):
+    """By the kernel's list, as a file system that is broken does not answer."""
+    return any(line.split()[4] == str(at) for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
+
+
 def unmount(at):
     for _ in range(50):
-        if not os.path.ismount(at) or subprocess.run(["umount", at], capture_output=True, check=False).returncode == 0:
+        if not is_mounted(at) or subprocess.run(["umount", at], capture_output=True, check=False).returncode == 0:
             return
         time.sleep(0.1)
     subprocess.run(["umount", "-l", at], check=False)
@@ -162,7 +168,7 @@ def fuse(folder, name, command):
     at.mkdir()
     run(*command, at)
     for _ in range(100):
-        if os.path.ismount(at):
+        if is_mounted(at):
             break
         time.sleep(0.05)
     try:
@@ -206,20 +212,41 @@ def nine_p(folder):
     yield folder
 
 
+@dataclasses.dataclass
+class Failing:
+    """A file system that fails when it is told to: `fail` may return a word about how; `heal` before it is mounted again."""
+
+    device: str
+    at: pathlib.Path
+    fail: object
+    heal: object = lambda: None
+
+
 @contextlib.contextmanager
-def thin(folder):
-    """An ext4 on a device that promises more than it has once it is limited: writes beyond fail at the write-back."""
+def running_out(folder, room):
+    """An ext4 on a device that promises more than it has: it gets `room` bytes more, and writes beyond fail when the
+    kernel writes back."""
     need_file_system("ext4")
     with tmpfs(folder, 128 << 20) as below:
         image = make_image(below / "image", 64 << 20)
         run(need_program("mkfs.ext4"), "-q", "-F", "-m", "0", image)
+
+        def limit(size):
+            run("mount", "-o", f"remount,size={size}", below)
         with loop(image) as device, mounted(device, at=folder / "thin") as at:
-            def limit(room):
-                os.sync()
-                used = image.stat().st_blocks * 512
-                size = 128 << 20 if room is None else used + room
-                run("mount", "-o", f"remount,size={size}", below)
-            yield device, at, limit
+            yield Failing(device, at, lambda: limit(image.stat().st_blocks * 512 + room), lambda: limit(128 << 20))
+
+
+@contextlib.contextmanager
+def going_down(folder, mount):
+    with mount(folder) as (device, at):
+        yield Failing(device, at, lambda: shut_down(at))
+
+
+@contextlib.contextmanager
+def becoming_read_only(folder):
+    with ext4(folder, mount_options="errors=remount-ro") as (device, at):
+        yield Failing(device, at, lambda: make_read_only(device, at))
 
 
 @contextlib.contextmanager
