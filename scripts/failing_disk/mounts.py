@@ -108,6 +108,18 @@ def ext4(folder, size=64 << 20, options=(), mount_options="rw"):
 
 
 @contextlib.contextmanager
+def with_quotas(folder):
+    try:
+        image = ext4(folder, options=["-O", "quota", "-E", "quotatype=usrquota"], mount_options="usrquota")
+        mount = image.__enter__()
+    except Unavailable as reason:
+        raise Unavailable(f"no quotas of users on ext4 (CONFIG_QFMT_V2 of the kernel)? {reason}") from reason
+    with contextlib.ExitStack() as stack:
+        stack.push(image.__exit__)
+        yield mount
+
+
+@contextlib.contextmanager
 def tmpfs(folder, size=64 << 20):
     with mounted("-t", "tmpfs", "-o", f"size={size}", "tmpfs", at=folder / "tmpfs") as at:
         yield at
@@ -204,17 +216,15 @@ def ext4_by_fuse(folder):
         yield at
 
 
-@contextlib.contextmanager
 def nine_p(folder):
     need_file_system("9p")
-    server = need_program("diod")
-    raise Unavailable(f"9p is here, and {server} too, and nobody has tried them with this script")
-    yield folder
+    raise Unavailable("this script has no server of 9p")
 
 
 @dataclasses.dataclass
 class Failing:
-    """A file system that fails when it is told to: `fail` may return a word about how; `heal` before it is mounted again."""
+    """A file system that fails when it is told to: `fail` may return how it did that; `heal` comes before it is mounted
+    again."""
 
     device: str
     at: pathlib.Path
@@ -231,10 +241,18 @@ def running_out(folder, room):
         image = make_image(below / "image", 64 << 20)
         run(need_program("mkfs.ext4"), "-q", "-F", "-m", "0", image)
 
-        def limit(size):
-            run("mount", "-o", f"remount,size={size}", below)
+        def limit(more=None):
+            for _ in range(20):
+                size = 128 << 20 if more is None else image.stat().st_blocks * 512 + more
+                try:
+                    run("mount", "-o", f"remount,size={size}", below)
+                    return
+                except Unavailable as reason:
+                    # More than that is used by now.
+                    refused = reason
+            raise refused
         with loop(image) as device, mounted(device, at=folder / "thin") as at:
-            yield Failing(device, at, lambda: limit(image.stat().st_blocks * 512 + room), lambda: limit(128 << 20))
+            yield Failing(device, at, lambda: limit(room), limit)
 
 
 @contextlib.contextmanager
@@ -364,7 +382,9 @@ def fill(folder, leave):
             if more < free.f_frsize:
                 break
             try:
-                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, more // 2 if more > 1 << 20 else more)
+                # The file system takes some of it for the file's extents.
+                more = more // 2 if more > 1 << 20 else more
+                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, more)
             except OSError:
                 break
         os.fsync(file.fileno())

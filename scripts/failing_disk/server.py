@@ -88,12 +88,12 @@ class Messages:
 class Server:
     """`halite serve`, under the supervisor if its calls are to fail."""
 
-    def __init__(self, context, folder, supervised=False, user=None, new=True, plan=None, partitions=2):
+    def __init__(self, context, folder, supervised=False, user=None, new=True, plan=None, partitions=2, more=()):
         self.context, self.folder = context, pathlib.Path(folder)
         command = [context.halite, "serve", folder, "--port", "0", "--threads", "2", "--max-size", context.max_size]
         if new:
             command += ["--engine", context.engine, "--partitions", partitions]
-        command = [str(word) for word in command]
+        command = [str(word) for word in (*command, *more)]
         self.control = theirs = self.status = None
         self.lost = 0
         if supervised:
@@ -103,9 +103,10 @@ class Server:
             supervisor = pathlib.Path(__file__).with_name("supervisor.py")
             command = [sys.executable, "-B", str(supervisor), str(theirs.fileno()), str(folder), json.dumps(plan)]\
                 + command
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        text=True, errors="replace", pass_fds=[theirs.fileno()] if theirs else [],
-                                        user=user, group=user, extra_groups=[] if user else None)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", pass_fds=[theirs.fileno()] if theirs else [], user=user, group=user,
+            extra_groups=[] if user else None)
         self.pid = self.process.pid
         if supervised:
             theirs.close()
@@ -231,5 +232,6 @@ def command(context, *arguments, folder=None):
     if done.returncode < 0:
         raise Failed(f"halite {arguments[0]} was ended by signal {-done.returncode}")
     if done.returncode and folder is not None:
-        context.messages.note(f"{arguments[0]}: exit code {done.returncode}: {done.stderr.strip().splitlines()[-1]}", folder)
+        last = done.stderr.strip().splitlines()[-1]
+        context.messages.note(f"{arguments[0]}: exit code {done.returncode}: {last}", folder)
     return done.returncode, text

@@ -6,8 +6,8 @@ A seccomp filter hands the program's calls that change files to this process (SE
 kernel perform them, answers them with an error, or performs the first part of a write. Nothing is seen of this in the
 program: it may call the kernel by a library or not. Only calls about files within FOLDER are counted and answered.
 
-PLAN is the first command, or null; CONTROL is the descriptor of a socket for more. The first line that comes back is the
-process of the program; then each line that is sent is a command, and its reply says what happened so far:
+PLAN is the first command, or null; CONTROL is the descriptor of a socket for more. The first line that comes back is
+the process of the program; then each line that is sent is a command, and its reply says what happened so far:
 
     {"do": "fail", "classes": ["sync"], "errno": "EIO", "after": 7, "count": 1}
     {"do": "short", "after": 7, "count": 10, "seed": 1}
@@ -50,7 +50,8 @@ CALLS = {
 }
 # Of a call with paths: the arguments (folder, path) of the name that is made or changed.
 PATHS = {
-    "open": (None, 0), "mkdir": (None, 0), "link": (None, 1), "rename": (None, 1), "unlink": (None, 0), "rmdir": (None, 0),
+    "open": (None, 0), "mkdir": (None, 0), "link": (None, 1), "rename": (None, 1), "unlink": (None, 0),
+    "rmdir": (None, 0),
     "openat": (0, 1), "mkdirat": (0, 1), "linkat": (2, 3), "renameat": (2, 3), "renameat2": (2, 3), "unlinkat": (0, 1),
 }
 CREATES = os.O_CREAT | (os.O_TMPFILE & ~os.O_DIRECTORY)
@@ -339,7 +340,8 @@ class Supervisor:
 
 
 def main():
-    control, folder, plan, command = int(sys.argv[1]), os.path.realpath(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4:]
+    control, folder = int(sys.argv[1]), os.path.realpath(sys.argv[2])
+    plan, command = json.loads(sys.argv[3]), sys.argv[4:]
     if platform.machine() != "x86_64":
         sys.exit("supervisor: it knows the numbers of calls of x86-64 only")
     ours, theirs = socket.socketpair()

@@ -29,6 +29,11 @@ class Expected:
         key = self.keys[name]
         return value == key.durable or any(value == other for other in key.possible)
 
+    def difference(self, name, value):
+        key = self.keys[name]
+        return (f"{name} is {shown(value)}, and {shown(key.durable)} was acknowledged"
+                + (f" (or {', '.join(shown(other) for other in key.possible[:3])})" if key.possible else ""))
+
     def check(self, client):
         """Every key has its last acknowledged value, or that of a later write."""
         wrong = []
@@ -37,8 +42,7 @@ class Expected:
             if isinstance(value, Refusal):
                 wrong.append(f"GET {name}: {value}")
             elif not self.is_right(name, value):
-                wrong.append(f"{name} is {shown(value)}, and {shown(key.durable)} was acknowledged"
-                             + (f" (or {', '.join(shown(other) for other in key.possible[:3])})" if key.possible else ""))
+                wrong.append(self.difference(name, value))
             else:
                 key.durable, key.possible = value, []
         if wrong:
@@ -46,14 +50,15 @@ class Expected:
 
 
 def shown(value):
-    return "not there" if value is None else f"{value[:12].decode(errors='replace')}... of {len(value)} B"
+    return "not there" if value is None else f"{value.split(b' ')[0].decode(errors='replace')} of {len(value)} B"
 
 
 class Writer:
     """Writes keys of its own, one request at a time."""
 
     def __init__(self, number, seed, expected, new_keys):
-        self.number, self.chance, self.expected, self.new_keys = number, random.Random(f"{seed}-{number}"), expected, new_keys
+        self.number, self.expected, self.new_keys = number, expected, new_keys
+        self.chance = random.Random(f"{seed}-{number}")
         self.count = 0
 
     def key(self):
