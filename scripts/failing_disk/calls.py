@@ -3,7 +3,7 @@ import os
 import signal
 
 import mounts
-from common import STEPS, finish, made, reads_go_on, reopen, sampled, write_again
+from common import STEPS, both_told, finish, made, reads_go_on, reopen, sampled, write_again
 from mounts import Failed, Unavailable
 from server import Server
 from workload import Expected, Load
@@ -27,9 +27,11 @@ class Run:
             folder.mkdir(exist_ok=True)
             is_early = self.phase in ("create", "open")
             options = {"new": self.phase == "create", "plan": self.plan if is_early else None}
-            with Server(self.context, folder, supervised=True, **options) as server:
-                counts = self.serve(server, is_early, check)
-            reopen(self.context, folder, self.expected)
+            with both_told() as also:
+                counts = {}
+                with also, Server(self.context, folder, supervised=True, **options) as server:
+                    counts = self.serve(server, is_early, check)
+                reopen(self.context, folder, self.expected)
             return counts
 
     def serve(self, server, is_early, check):

@@ -1,4 +1,5 @@
 """What all cases do: make a database, open it again, and compare it with what its clients were told."""
+import contextlib
 import time
 
 from mounts import Failed
@@ -17,6 +18,26 @@ def sampled(chance, total, count):
         small = int((total + 1) ** chance.random()) - 1
         chosen.add(min(chance.choice([small, chance.randrange(max(total, 1))]), max(total - 1, 0)))
     return sorted(chosen)
+
+
+@contextlib.contextmanager
+def both_told():
+    """A failure of the inner block, by the context manager that this yields, does not keep the rest from running: that
+    may show what is worse. Both are told."""
+    failures = []
+
+    @contextlib.contextmanager
+    def inner():
+        try:
+            yield
+        except Failed as failure:
+            failures.append(str(failure))
+    try:
+        yield inner()
+    except Failed as failure:
+        failures.append(str(failure))
+    if failures:
+        raise Failed("; and ".join(failures))
 
 
 def start(context, folder, **options):

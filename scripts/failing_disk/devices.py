@@ -6,7 +6,7 @@ import time
 
 import control
 import mounts
-from common import STEPS, finish, made, reads_go_on, reopen, start
+from common import STEPS, both_told, finish, made, reads_go_on, reopen, start
 from mounts import Failed, Unavailable
 from server import Server, command
 from workload import Expected, Load
@@ -44,21 +44,23 @@ def beside_failure(context, fault, may_fail=True):
 
 def fail_beside(context, failing, number, is_quiet, may_fail):
     folder, expected = failing.at / "data", Expected()
-    with start(context, folder) as server:
-        load = Load(server, expected, context.seed + number, 20 if is_quiet else 10 * STEPS, refusals=20)
-        if is_quiet:
+    has_ended, how = True, None
+    with both_told() as also:
+        with also, start(context, folder) as server:
+            load = Load(server, expected, context.seed + number, 20 if is_quiet else 10 * STEPS, refusals=20)
+            if is_quiet:
+                load.wait()
+            else:
+                time.sleep(context.chance.uniform(0.05, 1))
+            how = failing.fail()
+            if is_quiet:
+                load = Load(server, expected, context.seed - number, STEPS, refusals=20)
             load.wait()
-        else:
-            time.sleep(context.chance.uniform(0.05, 1))
-        how = failing.fail()
-        if is_quiet:
-            load = Load(server, expected, context.seed - number, STEPS, refusals=20)
-        load.wait()
-        reads_go_on(server, expected, may_fail)
-        has_ended = finish(server)
-    failing.heal()
-    mounts.mount_again(failing.device, failing.at)
-    reopen(context, folder, expected)
+            reads_go_on(server, expected, may_fail)
+            has_ended = finish(server)
+        failing.heal()
+        mounts.mount_again(failing.device, failing.at)
+        reopen(context, folder, expected)
     return has_ended, how
 
 
