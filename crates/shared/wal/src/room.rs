@@ -61,6 +61,12 @@ impl Room {
             let least = end.next_multiple_of(PAGE);
             return Some(Step::Grow { to: wanted.max(least), least });
         }
+        let end = self.len + HEADER as u64;
+        if end > self.capacity {
+            // There is not even room for the end of the file.
+            let to = end.next_multiple_of(PAGE);
+            return Some(Step::Grow { to, least: to });
+        }
         if self.front == 0 {
             return Some(Step::Make { len: self.file_bytes.max(needed), least: needed });
         }
@@ -104,9 +110,7 @@ mod tests {
         let lens = [0, 1, 100, PAGE - 1, PAGE, 60_000, 1 << 16, 1 << 20];
         for file_bytes in [PAGE, 1 << 16, 4 << 20] {
             for capacity in [0, PAGE, 1 << 16, 4 << 20] {
-                for len in
-                    lens.into_iter().filter(|len| len + HEADER as u64 <= capacity || *len == 0)
-                {
+                for len in lens.into_iter().filter(|len| *len <= capacity) {
                     for (ready, front) in
                         [(0, 0), (PAGE, PAGE), (5 * PAGE, PAGE), (4 << 20, 4 << 20)]
                     {
@@ -115,7 +119,8 @@ mod tests {
                             let need = Need { batch, left };
                             take_steps(&mut room, need);
                             let is_placed = room.fits(batch) && room.ready >= left;
-                            let is_next = room.front >= batch + HEADER as u64
+                            let is_next = room.len + HEADER as u64 <= room.capacity
+                                && room.front >= batch + HEADER as u64
                                 && room.ready - room.front >= left;
                             assert!(is_placed || is_next, "{room:?} {need:?}");
                         }

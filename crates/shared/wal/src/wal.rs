@@ -236,7 +236,9 @@ impl Wal {
                 Some(Step::Grow { to, least }) => {
                     match lengthen(&file, room.capacity, [to, least]) {
                         // There may be room in the next file.
-                        Err(halite_disk::Error::NoSpace { .. }) if room.len > 0 => grows = false,
+                        Err(halite_disk::Error::NoSpace { .. }) if grows && room.len > 0 => {
+                            grows = false;
+                        }
                         grown => self.pending.lock().room.capacity = grown?,
                     }
                 }
