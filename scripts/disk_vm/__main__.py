@@ -30,8 +30,8 @@ FILE_SYSTEMS = ("ext4", "xfs")
 MODULES = ("virtio_blk", "virtio_net", "xfs")
 # The smallest that mkfs.xfs makes is 300 MB; each image is a copy.
 DISK_SIZE = 320 << 20
-# Room for the writers' live data and little more, so that the engines reuse space.
-POOL_SIZE_MAX = "12MiB"
+# Room for each partition: for the writers' live data and little more, so that the engines reuse space.
+POOL_MIB_MAX = 12
 WRITERS = 6
 LIVES = 4
 # Within which a guest comes up, on a machine that does much else.
@@ -109,12 +109,14 @@ class Check:
     def record(self):
         """Serves the database in a guest, several times, while clients write."""
         position = Position(self.folder / "device.log")
-        recorders = [Recorder(number, self.arguments.seed, position) for number in range(WRITERS)]
+        seed, is_ordered = self.arguments.seed, self.arguments.threads == 1
+        recorders = [Recorder(number, seed, position, is_ordered) for number in range(WRITERS)]
         life_seconds = max(2, self.arguments.seconds // LIVES)
         words = {
             "FS": self.file_system,
             "ENGINE": self.engine,
-            "MAX_SIZE": POOL_SIZE_MAX,
+            "MAX_SIZE": f"{POOL_MIB_MAX * self.arguments.threads}MiB",
+            "THREADS": self.arguments.threads,
             "LIVES": LIVES,
             "LIFE_SECONDS": life_seconds,
             "FORGET": self.arguments.forget,
@@ -282,6 +284,7 @@ def main():
     parser.add_argument("--fs", required=True, choices=[*FILE_SYSTEMS, "all"])
     parser.add_argument("--images", required=True, type=int)
     parser.add_argument("--seconds", required=True, type=int)
+    parser.add_argument("--threads", required=True, type=int)
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--work", required=True, type=pathlib.Path)
     parser.add_argument("--keep", action="store_true")

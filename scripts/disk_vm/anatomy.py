@@ -1,4 +1,4 @@
-"""What the log of a disk's writes says of the kernel: in what order it writes, and how a file system's journal commits."""
+"""The kernel as seen in the log of a disk's writes: their order, and how a file system's journal commits."""
 
 import bisect
 import collections
@@ -236,13 +236,13 @@ class Ext4:
     def lines(self):
         counts = self.counts
         yield (
-            f"  journal commits: {counts['commits']}; their block comes behind a flush of all that the transaction wrote"
-            f" to the journal: {counts['behind a flush of all blocks']}; right behind a flush:"
+            f"  journal commits: {counts['commits']}; their block comes behind a flush of all that the transaction"
+            f" wrote to the journal: {counts['behind a flush of all blocks']}; right behind a flush:"
             f" {counts['right behind a flush']}; a flush comes right behind it: {counts['a flush right behind']}"
         )
         yield (
-            f"  journaled blocks: {counts['journaled']}; written in place: {counts['in place']}, with a content whose commit"
-            f" was flushed: {counts['in place behind its flush']}"
+            f"  journaled blocks: {counts['journaled']}; written in place: {counts['in place']}, with a content whose"
+            f" commit was flushed: {counts['in place behind its flush']}"
         )
         yield (
             f"  blocks of files that a commit exposed: {counts['exposed']}; written before that commit's first flush:"
@@ -280,8 +280,9 @@ class Xfs:
     def lines(self):
         counts = self.counts
         yield (
-            f"  writes of the journal: {counts['writes']}, of which begin with a record: {counts['records']}; right between"
-            f" two flushes: {counts[True, True]}, only behind one: {counts[True, False]}, only before one: {counts[False, True]}"
+            f"  writes of the journal: {counts['writes']}, of which begin with a record: {counts['records']};"
+            f" right between two flushes: {counts[True, True]}, only behind one: {counts[True, False]},"
+            f" only before one: {counts[False, True]}"
         )
 
 

@@ -1,12 +1,9 @@
 """Images of a disk as a power cut leaves them, made from the log of its writes, and what is found in them."""
 
-import bisect
 import dataclasses
 import mmap
 import os
-import pathlib
 import random
-import shutil
 import subprocess
 
 from machine import Failed, copy_sparse
@@ -17,8 +14,8 @@ from writers import Violations
 # Of this many images one is looked at more closely.
 CLOSELY_EVERY = 10
 PIECE = 1 << 20
-# The superblock of ext4 has two sectors and one checksum. If one sector is newer than the other, Linux does not mount it
-# ("invalid checksum"), journal or not, and e2fsck takes a copy: that is no matter of a database.
+# The superblock of ext4 has two sectors and one checksum. If one sector is newer than the other, Linux does not mount
+# it ("invalid superblock checksum"), journal or not, and e2fsck takes a copy: that is no matter of a database.
 NEVER_TORN = {"ext4": range(2, 4), "xfs": range(0)}
 # The bytes that a disk may be filled with before a database is made.
 OLD_BYTES = b"Bytes that nobody may see again; "
@@ -257,7 +254,8 @@ class Examiner:
     def look_for_old_bytes(self):
         for path in self.mounted.glob("**/*"):
             if path.is_file() and OLD_BYTES in path.read_bytes():
-                raise Bad("file_system", f"{path.relative_to(self.mounted)} shows bytes of a file that was removed before")
+                name = path.relative_to(self.mounted)
+                raise Bad("file_system", f"{name} shows bytes of a file that was removed before")
 
     def call(self, command, what):
         done = subprocess.run(list(map(str, command)), capture_output=True)

@@ -18,9 +18,11 @@ class Settled:
 
 
 class Recorder(Writer):
-    def __init__(self, number, seed, position):
+    def __init__(self, number, seed, position, is_ordered):
+        """Where several threads serve, the steps of a pipeline may become durable in another order (`is_ordered`)."""
         super().__init__(number, seed)
         self.position = position
+        self.is_ordered = is_ordered
         # All steps, in order, with the position before each was sent. Both lists of positions ascend.
         self.steps = []
         self.sent_at = []
@@ -38,10 +40,13 @@ class Recorder(Writer):
 
     def settle(self, port):
         """What is found after a start counts as acknowledged from then on, as a client has read it."""
-        violations = self.check(port)
+        violations = self.counted(self.check(port))
         self.note_sent([Settled(dict(self.acknowledged), self.keys + self.twins)])
         self.note_acknowledged()
         return violations
+
+    def counted(self, violations):
+        return violations if self.is_ordered else dataclasses.replace(violations, disordered=0)
 
 
 class Judge:
@@ -68,4 +73,5 @@ class Judge:
             self.done += 1
         possible = max(promised, bisect.bisect_right(recorder.sent_at, end))
         found = {key: found[key] for key in recorder.keys + recorder.twins if key in found}
-        return compare(found, self.state, recorder.steps[promised:possible], recorder.keys, recorder.twins)
+        steps = recorder.steps[promised:possible]
+        return recorder.counted(compare(found, self.state, steps, recorder.keys, recorder.twins))
