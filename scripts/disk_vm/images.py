@@ -247,8 +247,9 @@ class Examiner:
         values = parse(self.call(dump, "refused"))
         if is_close:
             self.call([self.halite, "check", data], "refused")
+            self.call([self.halite, "put", data, "probe", "probe"], "refused")
             if parse(self.call(dump, "refused")) != values:
-                raise Bad("refused", "the second opening finds other values than the first")
+                raise Bad("refused", "a later opening finds other values than the first")
         return values
 
     def look_for_old_bytes(self):
