@@ -28,8 +28,6 @@ from writers import Violations, request
 ENGINES = ("indexlog", "lsm")
 FILE_SYSTEMS = ("ext4", "xfs")
 MODULES = ("virtio_blk", "virtio_net", "xfs")
-# The smallest that mkfs.xfs makes is 300 MB; each image is a copy.
-DISK_SIZE = 320 << 20
 # Room for each partition: for the writers' live data and little more, so that the engines reuse space.
 POOL_MIB_MAX = 12
 WRITERS = 6
@@ -86,14 +84,14 @@ class Check:
             (self.folder / "recorders").write_bytes(pickle.dumps(recorders))
             self.log = WriteLog(self.folder / "device.log")
             self.examine(recorders)
-        except (Failed, OSError, ValueError) as failure:
+        except (Failed, OSError, ValueError, subprocess.SubprocessError) as failure:
             self.failure = failure
             say(f"{self.name}: FAILED: {failure}")
 
     def format(self):
         self.base = self.folder / "base.image"
         with self.base.open("wb") as file:
-            file.truncate(DISK_SIZE)
+            file.truncate(self.arguments.disk << 20)
         if self.file_system == "ext4":
             # All is written now, so that the log has none of it.
             command = ["mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"]
@@ -153,9 +151,13 @@ class Check:
         for result in writing:
             result.result()
         if seconds is not None:
-            with socket.create_connection(("127.0.0.1", guest.port)) as connection:
-                connection.sendall(request(b"SHUTDOWN"))
-                connection.recv(1)
+            try:
+                with socket.create_connection(("127.0.0.1", guest.port)) as connection:
+                    connection.sendall(request(b"SHUTDOWN"))
+                    connection.recv(1)
+            except OSError:
+                # It started so late that it was killed before.
+                pass
 
     def examine(self, recorders):
         """Makes the images and looks into them, on two processors."""
@@ -168,12 +170,12 @@ class Check:
         processes = []
         fork = multiprocessing.get_context("fork")
         for number in range(count):
-            to, from_ = fork.Pipe()[::-1]
+            results, sender = fork.Pipe(duplex=False)
             part = range(bounds[number], bounds[number + 1])
-            process = fork.Process(target=self.examine_part, args=(number, cuts, part, recorders, from_))
+            process = fork.Process(target=self.examine_part, args=(number, cuts, part, recorders, sender))
             process.start()
-            from_.close()
-            processes.append((process, to))
+            sender.close()
+            processes.append((process, results))
         try:
             for process, results in processes:
                 try:
@@ -185,15 +187,16 @@ class Check:
             for process, _ in processes:
                 process.kill()
         self.seconds = time.monotonic() - start
-        if self.found.bad:
-            raise Failed(f"{self.found.bad} violations")
+        if self.found.bad_images:
+            raise Failed(f"{self.found.bad_images} images must not be")
 
     def pool(self):
         """Where the pool lies at the end."""
         with self.mount(self.folder / "device.image", "loop,ro") as mounted:
             for path in sorted((mounted / "data").glob("**/*")):
                 say(f"{self.name}: at the end: {path.relative_to(mounted)}, {path.stat().st_size} bytes")
-            return extents_of_file(mounted / "data" / "pool.halite")
+            pool = mounted / "data" / "pool.halite"
+            return extents_of_file(pool) if pool.exists() else []
 
     @contextlib.contextmanager
     def mount(self, image, options):
@@ -223,7 +226,8 @@ class Check:
                     # The first bad image stays, as it was before it was mounted.
                     examiner.keep(cuts[number], self.folder / f"violation{part}.image")
                 if done % 100 == 0:
-                    say(f"{self.name}: part {part + 1}: {done} of {len(numbers)} images, {examiner.found.bad} bad")
+                    bad = examiner.found.bad_images
+                    say(f"{self.name}: part {part + 1}: {done} of {len(numbers)} images, {bad} bad")
             results.send(examiner.found)
         except BaseException:
             traceback.print_exc()
@@ -233,7 +237,7 @@ class Check:
     def is_as_expected(self):
         """With syncs forgotten, it must be seen."""
         if self.arguments.forget:
-            return self.found.bad > 0
+            return self.found.bad_images > 0
         return self.failure is None
 
     def row(self):
@@ -248,6 +252,7 @@ class Check:
             "torn": found.torn,
             "closely": found.closely,
             "a second": f"{found.images / self.seconds:.1f}" if self.seconds else "-",
+            "bad": found.bad_images,
             "lost": found.violations.lost,
             "half": found.violations.half,
             "disordered": found.violations.disordered,
@@ -284,6 +289,7 @@ def main():
     parser.add_argument("--fs", required=True, choices=[*FILE_SYSTEMS, "all"])
     parser.add_argument("--images", required=True, type=int)
     parser.add_argument("--seconds", required=True, type=int)
+    parser.add_argument("--disk", required=True, type=int)
     parser.add_argument("--threads", required=True, type=int)
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--work", required=True, type=pathlib.Path)

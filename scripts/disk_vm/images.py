@@ -3,6 +3,7 @@
 import dataclasses
 import mmap
 import os
+import pathlib
 import random
 import subprocess
 
@@ -119,6 +120,7 @@ class Found:
     file_system: int = 0
     # Halite does not open the database, or finds damage.
     refused: int = 0
+    bad_images: int = 0
     stories: list = dataclasses.field(default_factory=list)
 
     def __iadd__(self, other):
@@ -127,11 +129,6 @@ class Found:
             total += getattr(other, field.name)
             setattr(self, field.name, total)
         return self
-
-    @property
-    def bad(self):
-        violations = self.violations
-        return violations.lost + violations.half + violations.disordered + self.file_system + self.refused
 
 
 class Bad(Exception):
@@ -212,13 +209,18 @@ class Examiner:
             self.tell(cut, str(bad))
             return
         violations = Violations()
+        stories = []
         for judge in self.judges:
-            violations += judge.compare(values, cut.flush, cut.end)
+            of_writer = judge.compare(values, cut.flush, cut.end)
+            if of_writer:
+                violations += of_writer
+                stories.append(judge.story(values))
         if violations:
             found.violations += violations
-            self.tell(cut, str(violations))
+            self.tell(cut, f"{violations}: {'; '.join(stories)}")
 
     def tell(self, cut, story):
+        self.found.bad_images += 1
         self.found.stories.append(f"{cut}: {story}")
 
     def look(self, cut, is_close):
@@ -261,8 +263,11 @@ class Examiner:
     def call(self, command, what):
         done = subprocess.run(list(map(str, command)), capture_output=True)
         if done.returncode != 0:
-            said = (done.stdout[-500:] + b" " + done.stderr[-1500:]).decode(errors="replace").strip()
-            raise Bad(what, f"`{' '.join(map(str, command))}`: exit code {done.returncode}: {said}")
+            # What Halite prints before it fails are values.
+            said = done.stderr if command[0] == self.halite else done.stdout + done.stderr
+            said = said[-800:].decode(errors="replace").strip()
+            words = " ".join(pathlib.Path(word).name for word in map(str, command))
+            raise Bad(what, f"`{words}`: exit code {done.returncode}: {said}")
         return done.stdout
 
 

@@ -73,5 +73,20 @@ class Judge:
             self.done += 1
         possible = max(promised, bisect.bisect_right(recorder.sent_at, end))
         found = {key: found[key] for key in recorder.keys + recorder.twins if key in found}
+        self.promises = promised, possible
         steps = recorder.steps[promised:possible]
         return recorder.counted(compare(found, self.state, steps, recorder.keys, recorder.twins))
+
+    def story(self, found):
+        """Some keys whose value is not the one promised, of the image that was just compared."""
+        recorder = self.recorder
+        others = [key for key in recorder.keys + recorder.twins if found.get(key) != self.state.get(key)]
+        told = ", ".join(
+            f"{key.decode()} has {short(found.get(key))} for {short(self.state.get(key))}" for key in others[:3]
+        )
+        first, last = self.promises
+        return f"writer {recorder.number}, {first} steps promised and {last} possible: {told}"
+
+
+def short(value):
+    return "nothing" if value is None else value.rstrip(b".").decode()
