@@ -133,15 +133,20 @@ class Ext4:
         self.groups = -(-blocks // per_group)
 
     def see(self, number, entry):
-        for first in range(0, entry.sectors - entry.sectors % SECTORS, SECTORS):
-            block = (entry.sector + first) // SECTORS
+        end = entry.sector + entry.sectors
+        for block in range(entry.sector // SECTORS, -(-end // SECTORS)):
+            first = block * SECTORS - entry.sector
+            if first < 0 or first + SECTORS > entry.sectors:
+                # Past the page cache, a block may be written in parts.
+                self.written[block].append(number)
+                continue
             content = self.log.data(entry, first, SECTORS)
             if block in self.place:
                 self.see_journal(number, block, content)
             else:
                 self.written[block].append(number)
-                # The superblock is also written without the journal.
                 if block in self.committed and block > 0:
+                    # The superblock is also written without the journal.
                     self.see_in_place(number, block, content)
 
     def see_journal(self, number, block, content):
