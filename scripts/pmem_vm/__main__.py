@@ -14,9 +14,13 @@ import tempfile
 import time
 
 import initramfs
-from machine import DEVICES, Failed, Guests
+from devices import DEVICES
+from machine import Failed, Guests
 from writers import Violations, Writer
 
+# The modules of the three devices and the network.
+MODULES = ("nfit", "cxl_acpi", "cxl_pci", "cxl_mem", "cxl_pmem", "virtio_pmem", "nd_pmem", "virtio_net")
+TOOLS = ("ndctl", "cxl", "mkfs.ext4")
 WRITERS = 6
 WRITING_SECONDS_MAX = 3
 RECOVERY_SECONDS_MAX = 0.4
@@ -212,7 +216,8 @@ def main():
             programs["forgets"] = arguments.forgets
         else:
             programs |= {f"conformance-{name}": arguments.conformance / name for name in engines}
-        initramfs.build(archive, arguments.kernel, arguments.busybox, programs)
+        task = pathlib.Path(__file__).with_name("task")
+        initramfs.build(archive, arguments.kernel, arguments.busybox, task, programs, TOOLS, MODULES)
         kernel = next(arguments.kernel.glob("boot/vmlinuz-*"))
         checks = []
         for device in DEVICES.values():

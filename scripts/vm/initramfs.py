@@ -1,7 +1,7 @@
 """The guest's files: an archive that the kernel unpacks into its memory and starts `/init` from.
 
-It holds busybox, the kernel's modules for persistent memory and the network, the programs that set
-the devices up (copied from this machine, with their libraries), and Halite.
+It holds busybox, the kernel's modules for the devices, the programs that set these up (copied from
+this machine, with their libraries), and Halite.
 """
 
 import lzma
@@ -9,10 +9,6 @@ import pathlib
 import shutil
 import stat
 import subprocess
-
-# The modules of the three devices and the network; those that these depend on come with them.
-MODULES = ("nfit", "cxl_acpi", "cxl_pci", "cxl_mem", "cxl_pmem", "virtio_pmem", "nd_pmem", "virtio_net")
-TOOLS = ("ndctl", "cxl", "mkfs.ext4")
 
 
 class Archive:
@@ -51,7 +47,7 @@ class Archive:
         return bytes(self.bytes)
 
 
-def modules_in_order(kernel):
+def modules_in_order(kernel, names):
     """Names and contents of the modules, each after those that it depends on."""
     found = {}
     for path in kernel.glob("lib/modules/*/kernel/**/*.ko*"):
@@ -72,38 +68,43 @@ def modules_in_order(kernel):
             add(other.replace("-", "_"))
         ordered[name] = contents
 
-    for name in MODULES:
+    for name in names:
         add(name)
     return ordered
 
 
 def libraries_of(program):
-    """The paths of the dynamic libraries that a program loads, its loader included."""
-    listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    """The paths of the dynamic libraries that a program loads, its loader included; none of a static one."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True)
+    if listed.returncode != 0 and "not a dynamic executable" not in listed.stderr:
+        listed.check_returncode()
+    listed = listed.stdout
     words = (word for line in listed.splitlines() for word in line.split())
     return [word for word in words if word.startswith("/")]
 
 
-def build(to, kernel, busybox, programs):
-    """Writes the archive; `programs` maps names in the guest's `/bin` to paths of static programs."""
+def build(to, kernel, busybox, task, programs, tools, modules):
+    """Writes the archive. `task` is what the guest does once `/init` has loaded the modules, which are those named and
+    those that they depend on; `programs` maps names in the guest's `/bin` to paths, and `tools` are this machine's."""
     archive = Archive()
     for name in ("dev", "proc", "sys", "mnt", "tmp"):
         archive.folder(name)
     # The kernel opens it before `/init` can mount /dev.
     archive.character_device("dev/console", 5, 1)
     archive.file("init", pathlib.Path(__file__).with_name("init").read_bytes())
+    archive.file("task", task.read_bytes())
     archive.file("bin/busybox", busybox.read_bytes())
-    for name, path in programs.items():
-        archive.file(f"bin/{name}", pathlib.Path(path).read_bytes())
+    paths = dict(programs)
+    for tool in tools:
+        paths[tool] = shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin:/bin")
     libraries = set()
-    for tool in TOOLS:
-        path = shutil.which(tool, path="/usr/sbin:/sbin:/usr/bin:/bin")
-        archive.file(f"bin/{tool}", pathlib.Path(path).read_bytes())
+    for name, path in paths.items():
+        archive.file(f"bin/{name}", pathlib.Path(path).read_bytes())
         libraries.update(libraries_of(path))
     for path in sorted(libraries):
         archive.file(path.lstrip("/"), pathlib.Path(path).read_bytes())
-    modules = modules_in_order(kernel)
-    for name, contents in modules.items():
+    contents_of = modules_in_order(kernel, modules)
+    for name, contents in contents_of.items():
         archive.file(f"modules/{name}.ko", contents, 0o644)
-    archive.file("modules/order", "\n".join(modules).encode() + b"\n", 0o644)
+    archive.file("modules/order", "\n".join(contents_of).encode() + b"\n", 0o644)
     to.write_bytes(archive.finish())

@@ -45,12 +45,9 @@ class Step:
     keys: list[bytes]
     value: bytes | None
 
-    def apply(self, values):
-        for key in self.keys:
-            if self.value is None:
-                values.pop(key, None)
-            else:
-                values[key] = self.value
+    def changes(self):
+        """The keys that the step changes, with their values."""
+        return {key: self.value for key in self.keys}
 
     def requests(self):
         if self.value is None:
@@ -73,6 +70,34 @@ def request(*words):
     return b"*%d\r\n%s" % (len(words), lines)
 
 
+def apply(step, state):
+    for key, value in step.changes().items():
+        if value is None:
+            state.pop(key, None)
+        else:
+            state[key] = value
+
+
+def compare(found, state, steps, keys, twins):
+    """Compares what was found with a state and those that follow from it by some or all of the steps, in order."""
+    expected = {key: {state.get(key)} for key in keys + twins}
+    for step in steps:
+        for key, value in step.changes().items():
+            expected[key].add(value)
+    violations = Violations()
+    violations.lost += sum(found.get(key) not in values for key, values in expected.items())
+    violations.half += len({found.get(twin) for twin in twins}) > 1
+    if not violations and found != state:
+        state = dict(state)
+        for step in steps:
+            apply(step, state)
+            if found == state:
+                break
+        else:
+            violations.disordered += 1
+    return violations
+
+
 class Writer:
     """One connection's writes, and what is known of them."""
 
@@ -85,6 +110,7 @@ class Writer:
         self.under_way = []
         self.asked_count = 0
         self.acknowledged_count = 0
+        self.is_to_stop = False
 
     def step(self):
         self.asked_count += 1
@@ -101,8 +127,8 @@ class Writer:
                 return Step([key], value)
 
     def write_until_power_cut(self, port):
-        """Writes, some requests at a time, until the connection breaks; what counts is what was
-        acknowledged before."""
+        """Writes, some requests at a time, until the connection breaks, or the writer is to stop; what counts is
+        what was acknowledged before."""
         try:
             with socket.create_connection(("127.0.0.1", port)) as connection:
                 self._write(connection)
@@ -111,9 +137,10 @@ class Writer:
 
     def _write(self, connection):
         replies = connection.makefile("rb")
-        while True:
+        while not self.is_to_stop:
             steps = [self.step() for _ in range(8 if self.random.randrange(4) == 0 else 1)]
             self.under_way += steps
+            self.note_sent(steps)
             connection.sendall(b"".join(step.requests() for step in steps))
             for step in steps:
                 for expected in step.replies():
@@ -122,27 +149,26 @@ class Writer:
                         return
                     if line.rstrip() not in expected:
                         raise Failed(f"writer {self.number}: the server replied {line!r}")
-                self.under_way.pop(0).apply(self.acknowledged)
+                apply(self.under_way.pop(0), self.acknowledged)
                 self.acknowledged_count += 1
+                self.note_acknowledged()
 
     def check(self, port):
         """Compares what the server has with what it acknowledged and what was under way, and goes on
         from what it has."""
-        found = self._read_all(port)
-        states = [self.acknowledged]
-        for step in self.under_way:
-            states.append(dict(states[-1]))
-            step.apply(states[-1])
-        violations = Violations()
-        for key in self.keys + self.twins:
-            violations.lost += found.get(key) not in [state.get(key) for state in states]
-        violations.half += len({found.get(twin) for twin in self.twins}) > 1
-        violations.disordered += not violations and found not in states
+        found = self.read_all(port)
+        violations = compare(found, self.acknowledged, self.under_way, self.keys, self.twins)
         self.acknowledged = found
         self.under_way = []
         return violations
 
-    def _read_all(self, port):
+    def note_sent(self, steps):
+        """These steps are about to be sent."""
+
+    def note_acknowledged(self):
+        """The oldest step under way was acknowledged just now."""
+
+    def read_all(self, port):
         found = {}
         with socket.create_connection(("127.0.0.1", port)) as connection:
             replies = connection.makefile("rb")
