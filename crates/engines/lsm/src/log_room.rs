@@ -1,10 +1,11 @@
 //! Room for the log on its disk: which batches get it, and how the log gets shorter.
 //!
-//! The log goes on in files that are there already, and these are set aside for removals and bookkeeping, which use them
-//! on a full disk. When a quarter of that space is used up, a thread brings all memtables to the levels, for which the levels' ballast has room:
-//! then files of the log are removed, which had more bytes than the new tables have. The ballast is restored first,
-//! and the rest is set aside for the log: so the tables of removals cost the log's part, and never the space that is
-//! needed to give back removed data. Where nothing of the part is left, removals wait for that.
+//! The log goes on in files that are there already, and these are set aside for removals and bookkeeping, which use
+//! them on a full disk. When a quarter of that space is used up, a thread brings all memtables to the levels, for
+//! which the levels' ballast has room: then files of the log are removed, which had more bytes than the new tables
+//! have. The ballast is restored first, and the rest is set aside for the log: so the tables of removals cost the
+//! log's part, and never the space that is needed to give back removed data. Where nothing of the part is left,
+//! removals wait for that.
 
 use std::time::Duration;
 
@@ -120,8 +121,8 @@ impl Store {
         }
     }
 
-    /// Makes room in the log for a batch that found none: for bookkeeping a few times, as other threads may be at it and
-    /// have the ballast meanwhile; for a removal as long as earlier removals may give room back.
+    /// Makes room in the log for a batch that found none: for bookkeeping a few times, as other threads may be at it
+    /// and have the ballast meanwhile; for a removal as long as earlier removals may give room back.
     ///
     /// # Errors
     /// `full`, if there is no hope; any other error that kept the log from getting shorter.

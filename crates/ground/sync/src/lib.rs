@@ -63,13 +63,13 @@ impl Group {
         self.synced.load(Ordering::Acquire) >= end
     }
 
-    /// Returns when everything up to an end is durable. The leader takes the next group by `take`, which returns its end
-    /// too, and makes it durable by `write`. Two locks, and no call of the kernel but those of `write`, where no other
-    /// thread is here.
+    /// Returns when everything up to an end is durable. The leader takes the next group by `take`, which returns its
+    /// end too, and makes it durable by `write`. Two locks, and no call of the kernel but those of `write`, where no
+    /// other thread is here.
     ///
     /// # Errors
-    /// The error of this thread's own `write`. Threads whose group another thread failed to write lead in their turn: a
-    /// medium that must not be written any more refuses each of them.
+    /// The error of this thread's own `write`. Threads whose group another thread failed to write lead in their turn:
+    /// a medium that must not be written any more refuses each of them.
     pub fn commit<T, E>(
         &self,
         end: u64,

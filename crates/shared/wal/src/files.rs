@@ -2,7 +2,6 @@
 
 use halite_codec::Seed;
 use halite_disk::Disk;
-use halite_sim::planted;
 
 const PREFIX: &str = "LOG-";
 
@@ -16,8 +15,7 @@ pub fn remove(disk: &Disk) -> halite_disk::Result<()> {
 
 /// The seed of the checksums of a file's batches: those that a file has from serving under another number fail theirs.
 pub(crate) fn seed_of(store_id: u128, number: u64) -> Seed {
-    let seed = Seed::of_store(store_id);
-    planted!("wal.old-batches-taken", seed, seed.numbered(number))
+    Seed::of_store(store_id).numbered(number)
 }
 
 pub(crate) fn name_of(number: u64) -> String {

@@ -1,7 +1,7 @@
 //! A write-ahead log in files: batches are appended in order, and made durable by one sync for all that wait.
 //!
-//! A log is a sequence of files `LOG-<number>`, each of batches. What a batch has in it is its writer's: bytes that the
-//! log protects by a checksum and does not look into.
+//! A log is a sequence of files `LOG-<number>`, each of batches. What a batch has in it is its writer's: bytes that
+//! the log protects by a checksum and does not look into.
 //!
 //! ```text
 //!  0  check     u64  xxh3 of all that follows, seeded with the store and the file's number
@@ -11,19 +11,22 @@
 //! 24  payload
 //! ```
 //!
-//! A batch of no record is the end of its file: the log goes on in the next one. Behind the batches of a file there are
-//! zeros, or what the file had when it served before, under another number: none of that has the checks of this one.
+//! A batch of no record is the end of its file: the log goes on in the next one. Behind the batches of a file there
+//! are zeros, or what the file had when it served before, under another number: none of that has the checks of this
+//! one.
 //!
-//! **Writing**: a thread appends a batch in its turn, to memory ([`Wal::append`]). A thread that needs a batch durable
-//! ([`Wal::sync_to`]) becomes the leader: it writes everything that there is by then, past the page cache where the file
-//! system has such access, and syncs the file. Others that come meanwhile form the next group ([`halite_sync`]).
+//! **Writing**: a thread appends a batch in its turn, to memory ([`Wal::append`]). A thread that needs a batch
+//! durable ([`Wal::sync_to`]) becomes the leader: it writes everything that there is by then, past the page cache
+//! where the file system has such access, and syncs the file. Others that come meanwhile form the next group
+//! ([`halite_sync`]).
 //!
-//! **Space**: a sync after a write over blocks that were written before is a flush of the device's cache; after any other
-//! write it is a commit of the file system's journal too, which takes several times as long. So the log goes on in files
-//! that are there already: new ones, over which zeros are written away from the commits ([`Wal::prepare`]), and those that
-//! are not needed any more, which take the next number for their name and serve again ([`Wal::release`]). A batch has its
-//! place before it is appended ([`Wal::lacks`], [`Wal::grow`], [`Wal::place`]), so that none fails for lack of space; the
-//! files that the log goes on in are the space that bookkeeping and removals have on a full disk.
+//! **Space**: a sync after a write over blocks that were written before is a flush of the device's cache; after any
+//! other write it is a commit of the file system's journal too, which takes several times as long. So the log goes on
+//! in files that are there already: new ones, over which zeros are written away from the commits ([`Wal::prepare`]),
+//! and those that are not needed any more, which take the next number for their name and serve again
+//! ([`Wal::release`]). A batch has its place before it is appended ([`Wal::lacks`], [`Wal::grow`], [`Wal::place`]),
+//! so that none fails for lack of space; the files that the log goes on in are the space that bookkeeping and
+//! removals have on a full disk.
 //!
 //! **After a crash** [`Found::read`] replays the batches in order, up to the first that is not whole. In the file that
 //! the log was written to last, such a batch is the torn end of a crash, and [`Wal::open`] cuts it and all behind it.

@@ -1,8 +1,8 @@
 //! The files that the log goes on in: they are there, and have their space, before they are needed.
 //!
-//! Such a file is new, or has served before: then it has taken a later number for its name, and its batches are none of
-//! that number's. Its blocks are written, or are to be ([`Ready::prepare`]): a sync after a write over written blocks is
-//! no commit of the file system's journal.
+//! Such a file is new, or has served before: then it has taken a later number for its name, and its batches are none
+//! of that number's. Its blocks are written, or are to be ([`Ready::prepare`]): a sync after a write over written
+//! blocks is no commit of the file system's journal.
 
 use std::collections::VecDeque;
 

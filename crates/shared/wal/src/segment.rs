@@ -1,8 +1,8 @@
 //! A file of the log that is written: batches at its end, in whole units of the device.
 //!
-//! With direct access a write covers whole sectors. The sector at the end is filled up with zeros, and is written again,
-//! with the bytes that it has and those behind them, by the next write: a power cut leaves it old or new, and both have
-//! the bytes that are durable.
+//! With direct access a write covers whole sectors. The sector at the end is filled up with zeros, and is written
+//! again, with the bytes that it has and those behind them, by the next write: a power cut leaves it old or new, and
+//! both have the bytes that are durable.
 
 use halite_disk::{Access, AlignedBuffer, Alignment, Disk, PositionedFile};
 

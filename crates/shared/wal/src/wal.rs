@@ -212,8 +212,8 @@ impl Wal {
         self.is_to_be_shorter.store(is_to_be, Ordering::Relaxed);
     }
 
-    /// Whether a batch needs more space than the log has: that of a payload of `len` bytes, or none for 0, when the files
-    /// that the log goes on in are to have `left` bytes after it.
+    /// Whether a batch needs more space than the log has: that of a payload of `len` bytes, or none for 0, when the
+    /// files that the log goes on in are to have `left` bytes after it.
     #[must_use]
     pub fn lacks(&self, len: u64, left: u64) -> bool {
         self.pending.lock().room.step(need(len, left), true).is_some()
@@ -222,7 +222,8 @@ impl Wal {
     /// Sets the space aside that [`Wal::lacks`] finds missing.
     ///
     /// # Errors
-    /// [`halite_disk::Error::NoSpace`]: the log is as it was, though it may have got a part. Any other error of the disk.
+    /// [`halite_disk::Error::NoSpace`]: the log is as it was, though it may have got a part. Any other error of the
+    /// disk.
     pub fn grow(&self, len: u64, left: u64) -> halite_disk::Result<()> {
         let mut ready = self.ready.lock();
         let mut grows = true;
@@ -307,8 +308,8 @@ impl Wal {
         self.pending.lock().preparation == Preparation::Due
     }
 
-    /// Writes zeros over the next file, if there is one, away from the commits, so that these write over written blocks.
-    /// A failure costs time alone, and it is not tried again.
+    /// Writes zeros over the next file, if there is one, away from the commits, so that these write over written
+    /// blocks. A failure costs time alone, and it is not tried again.
     pub fn prepare(&self) {
         let mut ready = self.ready.lock();
         ready.prepare();
@@ -316,9 +317,9 @@ impl Wal {
         self.pending.lock().preparation = Preparation::None;
     }
 
-    /// Appends a batch, in its turn and in its place ([`Wal::place`]): the sequence of its first record, how many records
-    /// it has, and the bytes that `payload` appends to what it is given. Returns up to where the log has to be durable
-    /// for it.
+    /// Appends a batch, in its turn and in its place ([`Wal::place`]): the sequence of its first record, how many
+    /// records it has, and the bytes that `payload` appends to what it is given. Returns up to where the log has to
+    /// be durable for it.
     pub fn append(&self, sequence: u64, records: u32, payload: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let pending = &mut *self.pending.lock();
         let seed = seed_of(self.store_id, pending.number);
@@ -333,8 +334,8 @@ impl Wal {
     /// Makes everything durable up to an end that [`Wal::append`] returned. One sync, for all threads that wait.
     ///
     /// # Errors
-    /// An error of the disk: how much of the log is durable is not known then, and nothing may be appended any more. So
-    /// for [`Wal::sync`].
+    /// An error of the disk: how much of the log is durable is not known then, and nothing may be appended any more.
+    /// So for [`Wal::sync`].
     pub fn sync_to(&self, end: u64) -> Result<()> {
         let take = || ((), self.pending.lock().appended);
         self.group.commit(end, take, |()| self.write(true))
