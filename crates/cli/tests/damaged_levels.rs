@@ -263,7 +263,7 @@ fn a_repair_is_refused_where_it_could_do_harm() {
     let _alone = alone();
     let home = Home::new();
     home.run(&["repair", "data"]).failed(1, "data: there is no database here");
-    home.ok(&["put", "pool only", "key", "value"]);
+    home.ok(&["put", "pool only", "key", "value", "--engine", "indexlog"]);
     home.run(&["repair", "pool only"]).failed(1, "pool only: the engine `indexlog` keeps");
     let path = home.path("data");
     create(&path, Durable::Pool);

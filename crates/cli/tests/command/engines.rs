@@ -31,7 +31,7 @@ fn whoever_makes_a_database_chooses_its_engine_and_its_folders() {
     assert_eq!(engine(&home, "plain"), "indexlog");
 
     let served = Served::start(&home, &["--levels", "data/levels", "--threads", "1"]);
-    assert!(served.banner.contains("engine lsm"), "{}", served.banner);
+    assert!(served.banner.contains("engine    lsm, which it was made by"), "{}", served.banner);
     let (code, said) = served.end(Signal::TERM);
     assert_eq!(code, Some(0), "{said}");
 }
@@ -66,6 +66,19 @@ fn a_backup_is_restored_by_the_engine_that_is_named() {
     copied("copy", "indexlog");
     fs::rename(home.path("lsm/pool.halite"), home.path("lost")).unwrap();
     home.run(&["restore", "lsm", "two"]).failed(1, "lsm: there is `lsm/levels`, of a database");
+}
+
+#[test]
+fn an_option_that_one_engine_has_chooses_it() {
+    let home = Home::in_memory();
+    home.file("input", "a\t1\n");
+    home.ok(&["put", "leveled", "a", "1", "--levels", "ssd"]);
+    assert_eq!(engine(&home, "leveled"), "lsm");
+    let home = Home::new();
+    home.file("input", "a\t1\n");
+    home.ok(&["load", "hashed", "input", "--index", "hash"]);
+    home.ok(&["load", "logged", "input", "--change-log", "16MiB"]);
+    assert_eq!((&*engine(&home, "hashed"), &*engine(&home, "logged")), ("indexlog", "indexlog"));
 }
 
 #[test]
@@ -115,7 +128,6 @@ fn options_that_an_engine_has_no_use_for_are_refused() {
     for new in [put("new"), load("new"), serve("new"), restore.clone()] {
         let message =
             "--levels: the engine indexlog has no use for it; leave it out, or give --engine lsm";
-        refused(&new, &levels, message);
         refused(&new, &["--levels", "ssd", "--engine", "indexlog"], message);
     }
     for old in [put("indexlog"), load("indexlog"), serve("indexlog")] {

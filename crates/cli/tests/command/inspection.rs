@@ -54,7 +54,7 @@ fn stat_of_levels_tells_what_lies_on_the_disk() {
     }
 
     let other = Home::new();
-    other.ok(&["put", "data", "key", "value"]);
+    other.ok(&["put", "data", "key", "value", "--engine", "indexlog"]);
     let stat = other.json(&["stat", "data", "--json"]);
     assert!(stat["levels"].is_null() && stat["index"]["versions_in_memory"].is_null(), "{stat}");
     assert!(!other.text(&["stat", "data"]).contains("levels"));
@@ -74,7 +74,7 @@ fn a_whole_database_is_one_line() {
 fn a_flipped_bit_in_a_value_is_found() {
     let home = Home::new();
     let value = "the quick brown fox jumps over the lazy dog, again and again and again";
-    home.ok(&["put", "data", "first", "1"]);
+    home.ok(&["put", "data", "first", "1", "--engine", "indexlog"]);
     home.ok(&["put", "data", "fox", value]);
     home.ok(&["put", "data", "last", "1"]);
     let pool = home.path("data/pool.halite");
@@ -120,7 +120,7 @@ fn what_is_not_a_database_is_an_error_and_no_panic() {
 #[test]
 fn a_database_is_served_only_as_it_was_made() {
     let home = Home::new();
-    home.ok(&["put", "pool only", "key", "value"]);
+    home.ok(&["put", "pool only", "key", "value", "--engine", "indexlog"]);
     home.run(&["serve", "pool only", "--engine", "lsm", "--port", "0"]).failed(
         1,
         "pool only: the store was made by the engine `indexlog`, not by `lsm`; open it with `indexlog`",

@@ -17,9 +17,14 @@ use crate::served::Served;
 fn the_banner_says_what_durable_means() {
     let home = Home::new();
     let served = Served::start(&home, &["--max-size", "64MiB", "--sync", "interval=50"]);
-    for said in ["version", "data", "engine indexlog, new", "domain", "sync", "interval=50"] {
+    for said in ["version", "data, new", "engine    ", "domain", "sync", "interval=50"] {
         assert!(served.banner.contains(said), "{said}: {}", served.banner);
     }
+    let default = match served.banner.contains("domain    page-cache") {
+        true => "lsm, the default on page-cache",
+        false => "indexlog, the default on ",
+    };
+    assert!(served.banner.contains(default), "{default}: {}", served.banner);
     assert!(served.banner.contains("grows up to 64.0 MiB"), "{}", served.banner);
     assert!(!served.banner.contains("recovery"), "{}", served.banner);
     // Where a file is synced at all, the banner says when.
@@ -53,7 +58,8 @@ fn partitions_stay_until_others_are_asked_for() {
         (&["--partitions", "3", "--threads", "2"][..], "2 for 3 partitions"),
         (&["--threads", "9"][..], "3 for 3 partitions"),
     ] {
-        let served = Served::start(&home, args);
+        // The partitions of the other engine stay as they were made.
+        let served = Served::start(&home, &[&["--engine", "indexlog"], args].concat());
         assert!(served.banner.contains(said), "{args:?}: {}", served.banner);
         let mut connection = served.connect();
         served.expect(&mut connection, "MSETNX a 1 b 2 c 3\r\nMGET a b c\r\n", ":");

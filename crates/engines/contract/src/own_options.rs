@@ -42,12 +42,6 @@ impl OwnOptions {
         found.cloned().unwrap_or_default()
     }
 
-    /// Whether options of this type were set.
-    #[must_use]
-    pub fn has<T: Any>(&self) -> bool {
-        self.0.iter().any(|own| (&**own as &dyn Any).is::<T>())
-    }
-
     /// The options of this type, to be changed. They begin with their defaults.
     pub fn get_mut<T: Any + Clone + Debug + Default + Send + Sync>(&mut self) -> &mut T {
         let found = self.0.iter().position(|own| (&**own as &dyn Any).is::<T>());

@@ -49,7 +49,7 @@ impl Default for IndexKind {
 pub const INDEX_SNAPSHOT: u64 = 128 << 20;
 
 /// Options of the index+log engine.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexLogOptions {
     /// The index of the keys.
     pub index: IndexKind,

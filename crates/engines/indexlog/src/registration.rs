@@ -15,7 +15,8 @@ pub const REGISTRATION: Registration = Registration {
     default_on: &[Domain::Memory, Domain::Platform, Domain::Process, Domain::Volatile],
     is_asked_for: |options| {
         let has_ranges = matches!(options.partitioning, Some(Partitioning::Ranges(_)));
-        options.change_log.is_some() || has_ranges || options.own.has::<IndexLogOptions>()
+        let has_own = IndexLogOptions::of(options) != IndexLogOptions::default();
+        options.change_log.is_some() || has_ranges || has_own
     },
     open: |options| Ok(Arc::new(IndexLog::open(options)?)),
     beside: None,

@@ -33,7 +33,7 @@ impl WaitStrategy {
 }
 
 /// The choices of a store.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Experiments {
     /// How long a committing thread waits for the batches of others. A longer wait puts more batches into a
     /// fence, and delays them.

@@ -97,13 +97,15 @@ pub(crate) fn from_replay(stopped: halite_wal::Stopped<Error>) -> Error {
     }
 }
 
-/// The error of a log that cannot grow.
-pub(crate) fn no_room(error: halite_disk::Error) -> Error {
+/// The error of a log that cannot grow: also where only the ballast has room.
+pub(crate) fn no_room(error: halite_wal::Error) -> Error {
     match error {
-        error @ halite_disk::Error::NoSpace { .. } => {
-            LsmError::LogFull { reason: Arc::new(error) }.into()
+        halite_wal::Error::Disk(reason)
+            if matches!(*reason, halite_disk::Error::NoSpace { .. }) =>
+        {
+            LsmError::LogFull { reason }.into()
         }
-        error => from_levels(error.into()),
+        error => from_log(error),
     }
 }
 

@@ -20,7 +20,7 @@ pub enum Durable {
 }
 
 /// Options of the LSM engine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LsmOptions {
     /// The folder of the levels, on an SSD. `None`: `levels` beside the pool.
     pub levels: Option<PathBuf>,

@@ -15,7 +15,7 @@ pub const REGISTRATION: Registration = Registration {
     name: Lsm::NAME,
     about: "with the newest in the pool and the rest in sorted tables on an SSD",
     default_on: &[Domain::PageCache],
-    is_asked_for: |options| options.own.has::<LsmOptions>(),
+    is_asked_for: |options| LsmOptions::of(options) != LsmOptions::default(),
     open: |options| Ok(Arc::new(Lsm::open(options)?)),
     beside: Some(Beside {
         folder: Lsm::LEVELS,

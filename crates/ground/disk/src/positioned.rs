@@ -93,7 +93,9 @@ impl Disk {
         match self.backing() {
             Backing::Folder(folder) => {
                 let file = self.handles().give_way(|| folder.create(name))?;
-                PositionedFile::of_file(self, path, file, 0, access)
+                let positioned = PositionedFile::of_file(self, path, file, 0, access);
+                // A file that is not handed out is not to be in the way.
+                positioned.inspect_err(|_| drop(folder.remove(name)))
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
                 let inode = files.create(name, self.asker(&path, Location::caller()))?;

@@ -31,7 +31,7 @@ pub enum Error {
         file: String,
     },
 
-    /// The next file could not be made. The log has not changed.
+    /// The next file could not be made, or this one not grow. The log has not changed.
     #[error("the log cannot go on in a new file: {0}; remove the reason and write again")]
     NoFile(Arc<halite_disk::Error>),
 
@@ -50,4 +50,9 @@ impl Error {
     pub(crate) fn damaged(file: &str, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), what: what.into(), why: why.into() }
     }
+}
+
+/// The error of a file that could not be made or grow.
+pub(crate) fn no_file(error: halite_disk::Error) -> Error {
+    Error::NoFile(Arc::new(error))
 }

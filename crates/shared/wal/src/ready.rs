@@ -6,8 +6,10 @@
 
 use std::collections::VecDeque;
 
-use halite_disk::{Disk, Error};
+use halite_disk::Disk;
 
+use crate::Result;
+use crate::error::no_file;
 use crate::files::name_of;
 use crate::segment::{self, PAGE};
 
@@ -53,22 +55,22 @@ impl Ready {
     /// Makes a file of `len` bytes, or fewer, where the disk does not have them, but `min` at the least.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]: nothing is changed. Any other error of the disk.
-    pub(crate) fn make(&mut self, len: u64, min: u64) -> halite_disk::Result<()> {
+    /// [`crate::Error::NoFile`]: nothing is changed. [`crate::Error::Disk`], if the name could not be made durable.
+    pub(crate) fn make(&mut self, len: u64, min: u64) -> Result<()> {
         let number = self.last + 1;
-        let file = segment::open(&self.disk, number, true)?;
-        let lens = PARTS.map(|part| (len / part).max(min).next_multiple_of(PAGE));
+        let file = segment::open(&self.disk, number, true).map_err(no_file)?;
         let mut made = Ok(());
-        for len in lens {
-            made = file.preallocate(len);
-            if !matches!(made, Err(Error::NoSpace { .. })) {
+        for part in PARTS {
+            made = file.preallocate((len / part).max(min).next_multiple_of(PAGE));
+            if !matches!(made, Err(halite_disk::Error::NoSpace { .. })) {
                 break;
             }
         }
-        if let Err(error) = made.and_then(|()| self.disk.sync()) {
+        if let Err(error) = made {
             let _ = self.disk.remove(&name_of(number));
-            return Err(error);
+            return Err(no_file(error));
         }
+        self.disk.sync()?;
         self.last = number;
         self.files.push_back(File { number, len: file.len(), is_written: false });
         Ok(())
@@ -77,11 +79,11 @@ impl Ready {
     /// Makes the first file at least `len` bytes long.
     ///
     /// # Errors
-    /// As [`Ready::make`].
-    pub(crate) fn lengthen(&mut self, len: u64) -> halite_disk::Result<()> {
+    /// [`crate::Error::NoFile`]: nothing is changed.
+    pub(crate) fn lengthen(&mut self, len: u64) -> Result<()> {
         let Some(front) = self.files.front_mut() else { return Ok(()) };
-        let file = segment::open(&self.disk, front.number, false)?;
-        file.preallocate(len.next_multiple_of(PAGE))?;
+        let file = segment::open(&self.disk, front.number, false).map_err(no_file)?;
+        file.preallocate(len.next_multiple_of(PAGE)).map_err(no_file)?;
         (front.len, front.is_written) = (file.len(), false);
         Ok(())
     }

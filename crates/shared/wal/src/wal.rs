@@ -1,19 +1,19 @@
 //! An open log: appending, room, and its files.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use halite_disk::{Disk, PositionedFile};
 use halite_sim::locks::Mutex;
 use halite_sync::Group;
 
+use crate::Result;
 use crate::batch::{self, HEADER};
+use crate::error::no_file;
 use crate::files::{name_of, seed_of};
 use crate::found::{Files, Found, Identity};
 use crate::ready::Ready;
 use crate::room::{Need, Room, Step};
 use crate::segment::{self, PAGE, Segment};
-use crate::{Error, Result};
 
 /// Space that is set aside for bookkeeping and removals: a part of the device, and no more bytes than this.
 const SPARE_PART: u64 = 64;
@@ -222,9 +222,9 @@ impl Wal {
     /// Sets the space aside that [`Wal::lacks`] finds missing.
     ///
     /// # Errors
-    /// [`halite_disk::Error::NoSpace`]: the log is as it was, though it may have got a part. Any other error of the
-    /// disk.
-    pub fn grow(&self, len: u64, left: u64) -> halite_disk::Result<()> {
+    /// [`crate::Error::NoFile`]: the log is as it was, though it may have got a part. [`crate::Error::Disk`], if a name could not be
+    /// made durable.
+    pub fn grow(&self, len: u64, left: u64) -> Result<()> {
         let mut ready = self.ready.lock();
         let mut grows = true;
         loop {
@@ -240,7 +240,7 @@ impl Wal {
                         Err(halite_disk::Error::NoSpace { .. }) if grows && room.len > 0 => {
                             grows = false;
                         }
-                        grown => self.pending.lock().room.capacity = grown?,
+                        grown => self.pending.lock().room.capacity = grown.map_err(no_file)?,
                     }
                 }
                 Some(Step::Lengthen(len)) => ready.lengthen(len)?,
@@ -253,7 +253,7 @@ impl Wal {
     /// Goes on in the next file, in a turn, if a batch of a payload of `len` bytes has no room in this one.
     ///
     /// # Errors
-    /// [`Error::NoFile`]: nothing is changed. After any other error of the disk nothing may be appended any more.
+    /// [`crate::Error::NoFile`]: nothing is changed. After any other error of the disk nothing may be appended any more.
     pub fn place(&self, len: u64) -> Result<()> {
         let fits = self.pending.lock().room.fits(need(len, 0).batch);
         if fits { Ok(()) } else { self.move_on() }
@@ -261,7 +261,6 @@ impl Wal {
 
     fn move_on(&self) -> Result<()> {
         let mut ready = self.ready.lock();
-        let no_file = |error| Error::NoFile(Arc::new(error));
         let no_space = || halite_disk::Error::NoSpace { path: self.disk.path().to_owned() };
         let next = ready.front().ok_or_else(|| no_file(no_space()))?;
         let file = segment::open(&self.disk, next.number, false).map_err(no_file)?;

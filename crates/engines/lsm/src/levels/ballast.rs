@@ -86,15 +86,15 @@ impl Ballast {
     ///
     /// # Errors
     /// [`DiskError::NoSpace`]; the errors of `reserve`.
-    pub(super) fn reserve_beside(
+    pub(super) fn reserve_beside<E: From<DiskError>>(
         &self,
-        reserve: impl FnOnce() -> halite_disk::Result<()>,
-    ) -> halite_disk::Result<()> {
+        reserve: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let mut state = self.state.lock();
         state.take();
         match state.is_whole() {
             true => reserve(),
-            false => Err(DiskError::NoSpace { path: self.disk.path().to_owned() }),
+            false => Err(DiskError::NoSpace { path: self.disk.path().to_owned() }.into()),
         }
     }
 

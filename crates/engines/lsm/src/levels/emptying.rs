@@ -194,10 +194,10 @@ impl Levels {
     ///
     /// # Errors
     /// [`halite_disk::Error::NoSpace`]; the errors of `reserve`.
-    pub(crate) fn reserve_beside_ballast(
+    pub(crate) fn reserve_beside_ballast<E: From<halite_disk::Error>>(
         &self,
-        reserve: impl FnOnce() -> halite_disk::Result<()>,
-    ) -> halite_disk::Result<()> {
+        reserve: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         self.inner.ballast.reserve_beside(reserve)
     }
 

@@ -53,9 +53,12 @@ pub(super) fn levels_options_on(
         ..levels_options(options, device)
     };
     if let Some(device) = device {
-        let memtables = memtable_bytes(options, home, layout, Some(device)) * layout.trees as u64;
+        let memtable = memtable_bytes(options, home, layout, Some(device));
+        let memtables = memtable * layout.trees as u64;
+        let log = 2 * log_shape(memtable, layout.trees as u64, Some(device)).file_bytes;
         let tables = 2 * found.table_bytes;
-        found.ballast_bytes_min = if layout.logged { memtables } else { BALLAST_MIN };
+        // The first and the last file of the log may have batches of memtables that went to the levels.
+        found.ballast_bytes_min = if layout.logged { memtables + log } else { BALLAST_MIN };
         let wanted = found.ballast_bytes_min + tables;
         found.ballast_bytes_max = wanted.min(BALLAST_MAX).min(device / 8);
     }
@@ -104,10 +107,11 @@ fn memtable_bytes(
 fn log_shape(memtable: u64, trees: u64, device: Option<u64>) -> Shape {
     const FILE_BYTES_MIN: u64 = 4 << 10;
     const FILE_BYTES_MAX: u64 = 4 << 20;
-    let of_device = device.map_or(u64::MAX, |device| device / 64);
+    // A file is needed as long as one batch in it is: on a small device that is to be little.
+    let of_device = |part: u64| device.map_or(u64::MAX, |device| device / part);
     Shape {
-        file_bytes: (memtable / 4).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX),
-        kept_bytes: (memtable * trees).min(of_device),
+        file_bytes: (memtable / 4).min(of_device(256)).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX),
+        kept_bytes: (memtable * trees).min(of_device(64)),
     }
 }
 

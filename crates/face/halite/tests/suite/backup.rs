@@ -363,7 +363,8 @@ fn a_database_is_replaced_only_when_that_is_asked_for_and_when_it_is_closed() {
     // The old database stays until the backup has been read to its end.
     let cut = [bytes[..bytes.len() / 2].to_vec()];
     assert!(matches!(restore(builder(), &path, &cut, true), Err(BackupError::InBackup { .. })));
-    let small = restore(Database::builder().max_size(12 << 20), &path, &[large()], true);
+    let small =
+        restore(Database::builder().engine("indexlog").max_size(12 << 20), &path, &[large()], true);
     assert!(matches!(small, Err(BackupError::InBackup { .. })), "{small:?}");
     let old = builder().open(&path).unwrap();
     assert_eq!(old.key_spaces().unwrap().len(), 1);

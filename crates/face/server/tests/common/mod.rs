@@ -98,7 +98,7 @@ pub(crate) fn builder() -> Builder {
     let builder = builder.index(INDEX.get().unwrap_or_default());
     match LSM.get() {
         Some(durable) => builder.engine("lsm").lsm(LsmOptions { durable, ..LsmOptions::default() }),
-        None => builder,
+        None => builder.engine("indexlog"),
     }
 }
 

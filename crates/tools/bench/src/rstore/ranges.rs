@@ -40,7 +40,8 @@ pub fn run(run: &mut Run<'_>) -> Result<()> {
     let length = Duration::from_millis(if options.quick { 50 } else { 500 });
     let seed = options.seed;
     let home = Home::new(&options.folder)?;
-    let on_medium = Database::open(home.path()).map_err(failed("open it"))?;
+    let builder = Database::builder().engine("indexlog");
+    let on_medium = builder.open(home.path()).map_err(failed("open it"))?;
     let in_memory = Database::in_memory().map_err(failed("open it"))?;
     let mut stores = Vec::new();
     for (name, db) in [("halite", on_medium), ("halite-in-memory", in_memory)] {
