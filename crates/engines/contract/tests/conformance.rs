@@ -31,7 +31,9 @@ mod a_limited_model {
 }
 
 fn fails(fault: Fault, property: fn(&dyn Factory) -> Check) {
-    let failure = property(&Broken::with(fault)).expect_err("the suite did not see the fault");
+    // Histories are random: one in a hundred may miss a fault.
+    let failure = (0..4).find_map(|_| property(&Broken::with(fault)).err());
+    let failure = failure.expect("the suite did not see the fault");
     println!("{failure}");
 }
 

@@ -212,7 +212,10 @@ impl Case {
         let is_large = self.value_len > 2048;
         let has_changes = self.kind == Kind::IndexLogWithChanges;
         let pages = 1 + u64::from(is_large) + u64::from(is_large && has_changes);
-        self.puts_all() * pages * PAGE * 5 / 4 + (self.threads + 1) * 16 * PAGE
+        // Threads that share a sync have the whole pool synced, with the pages of each tree's new zone.
+        let zones = if self.kind == Kind::LsmInPool && self.threads > 1 { self.threads } else { 0 };
+        let once = (self.threads + 1) * 16 * PAGE + zones * (2 << 20);
+        self.puts_all() * pages * PAGE * 5 / 4 + once
     }
 
     /// How many bytes of the pool may be written back for the puts: the user's, twice if they are in a change log
