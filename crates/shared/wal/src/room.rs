@@ -17,8 +17,8 @@ pub(crate) struct Room {
     pub(crate) capacity: u64,
     /// Bytes of the files that the log goes on in.
     pub(crate) ready: u64,
-    /// Bytes of the first of these; 0, if there is none.
-    pub(crate) front: u64,
+    /// Bytes of the first of these, if there is one: none, if a crash took its length.
+    pub(crate) front: Option<u64>,
 }
 
 /// A need for a batch, and for more behind it.
@@ -67,13 +67,13 @@ impl Room {
             let to = end.next_multiple_of(PAGE);
             return Some(Step::Grow { to, least: to });
         }
-        if self.front == 0 {
+        let Some(front) = self.front else {
             return Some(Step::Make { len: self.file_bytes.max(needed), least: needed });
-        }
-        if self.front < needed {
+        };
+        if front < needed {
             return Some(Step::Lengthen(needed));
         }
-        (self.ready - self.front < left).then_some(more)
+        (self.ready - front < left).then_some(more)
     }
 }
 
@@ -91,14 +91,15 @@ mod tests {
                     room.capacity = least;
                 }
                 Step::Lengthen(len) => {
-                    assert!(len > room.front);
-                    room.ready += len - room.front;
-                    room.front = len;
+                    let front = room.front.expect("there is one");
+                    assert!(len > front);
+                    room.ready += len - front;
+                    room.front = Some(len);
                 }
                 Step::Make { len, least } => {
                     assert!(len >= least && least > 0);
                     room.ready += least;
-                    room.front = if room.front == 0 { least } else { room.front };
+                    room.front.get_or_insert(least);
                 }
             }
         }
@@ -111,17 +112,22 @@ mod tests {
         for file_bytes in [PAGE, 1 << 16, 4 << 20] {
             for capacity in [0, PAGE, 1 << 16, 4 << 20] {
                 for len in lens.into_iter().filter(|len| *len <= capacity) {
-                    for (ready, front) in
-                        [(0, 0), (PAGE, PAGE), (5 * PAGE, PAGE), (4 << 20, 4 << 20)]
-                    {
+                    for (ready, front) in [
+                        (0, None),
+                        (0, Some(0)),
+                        (PAGE, Some(0)),
+                        (5 * PAGE, Some(PAGE)),
+                        (4 << 20, Some(4 << 20)),
+                    ] {
                         for (batch, left) in lens.into_iter().flat_map(|b| lens.map(|l| (b, l))) {
                             let mut room = Room { file_bytes, len, capacity, ready, front };
                             let need = Need { batch, left };
                             take_steps(&mut room, need);
                             let is_placed = room.fits(batch) && room.ready >= left;
                             let is_next = room.len + HEADER as u64 <= room.capacity
-                                && room.front >= batch + HEADER as u64
-                                && room.ready - room.front >= left;
+                                && room.front.is_some_and(|front| {
+                                    front >= batch + HEADER as u64 && room.ready - front >= left
+                                });
                             assert!(is_placed || is_next, "{room:?} {need:?}");
                         }
                     }

@@ -98,7 +98,7 @@ impl Wal {
         let file_bytes = shape.file_bytes.next_multiple_of(PAGE);
         let file = cut(disk, number, len)?;
         let segment = Segment::new(number, file.clone(), len)?;
-        let room = Room { file_bytes, len, capacity: file.len(), ready: 0, front: 0 };
+        let room = Room { file_bytes, len, capacity: file.len(), ready: 0, front: None };
         let wal = Self {
             disk: disk.clone(),
             store_id: identity.store_id,
@@ -121,7 +121,13 @@ impl Wal {
             }),
             is_to_be_shorter: AtomicBool::new(false),
         };
-        wal.note(&wal.ready.lock());
+        let mut next_files = wal.ready.lock();
+        // A crash took the length of one, or another program has changed it.
+        if ready.iter().any(|len| *len == 0 || !len.is_multiple_of(PAGE)) {
+            next_files.remove()?;
+        }
+        wal.note(&next_files);
+        drop(next_files);
         Ok(wal)
     }
 
@@ -129,7 +135,7 @@ impl Wal {
     fn note(&self, ready: &Ready) {
         let (front, mut pending) = (ready.front(), self.pending.lock());
         pending.room.ready = ready.bytes();
-        pending.room.front = front.map_or(0, |file| file.len);
+        pending.room.front = front.map(|file| file.len);
         let is_written = front.is_some_and(|file| file.is_written);
         pending.preparation = if is_written { Preparation::None } else { Preparation::Later };
     }

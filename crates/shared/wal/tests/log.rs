@@ -273,16 +273,24 @@ fn a_log_that_stopped_anywhere_between_two_files_goes_on() {
         wal.sync().unwrap();
         assert_eq!(read(&disk).1, [&all[0][..], &[more]].concat());
     }
-    // The first file was not ended, and others wait behind it.
-    for name in ["LOG-000002", "LOG-000003"] {
-        put(&disk, name, &[0; 4096]);
-    }
+    // The first file was not ended, and others wait behind it, of which a crash took a length.
+    put(&disk, "LOG-000002", b"");
+    put(&disk, "LOG-000003", &[0; 4096]);
     let first = content(&disk, "LOG-000001");
     put(&disk, "LOG-000001", &first[..first.len() / 2]);
     let (found, batches) = read(&disk);
     assert!(!found.is_broken() && !batches.is_empty());
+    let found_next = found.next();
     let wal = Wal::open(&disk, LOG, found, SHAPE).unwrap();
     assert_eq!(wal.number(), 1);
+    for sequence in found_next..found_next + 100 {
+        append(&wal, &(sequence, 1, vec![7; 100]));
+    }
+    wal.sync().unwrap();
+    assert_eq!((wal.number() > 2, read(&disk).1.len()), (true, batches.len() + 100));
+    drop(wal);
+    disk.list().unwrap().iter().for_each(|(name, _)| disk.remove(name).unwrap());
+    put(&disk, "LOG-000001", &first[..first.len() / 2]);
     put(&disk, "LOG-000002", &second);
     assert!(read(&disk).0.is_broken(), "a later file has batches, which none is between");
 }
