@@ -300,7 +300,7 @@ impl Store {
             return Ok(false);
         }
         self.check_healthy()?;
-        if self.prepare_log() || self.merge_one(tree)? {
+        if self.prepare_log()? || self.merge_one(tree)? {
             return Ok(true);
         }
         if self.flush_all()? {

@@ -63,14 +63,22 @@ impl Store {
     }
 
     /// Has the next file of the log written with zeros, where that is due. Returns whether it was.
-    pub(crate) fn prepare_log(&self) -> bool {
+    ///
+    /// # Errors
+    /// Those of syncs.
+    pub(crate) fn prepare_log(&self) -> Result<bool> {
         let Some(wal) = self.wal.as_ref().filter(|wal| wal.must_prepare()) else {
-            return false;
+            return Ok(false);
         };
-        // There may be no room for a file beside the spare space: then commits wait for their own.
-        let _ = self.levels.reserve_beside_ballast(|| wal.grow(0, wal.spare().max(1)));
-        wal.prepare();
-        true
+        let left = wal.spare().max(1);
+        let grown = self.levels.reserve_beside_ballast(|| wal.grow(0, left)).map_err(no_room);
+        match grown {
+            // There is no room for a file beside the spare space: then commits wait for their own.
+            Err(error) if self.is_refusal(&error) => {}
+            grown => grown?,
+        }
+        wal.prepare().map_err(from_log)?;
+        Ok(true)
     }
 
     /// Sets aside again the missing space for bookkeeping and removals, or a part of it. Returns whether nothing is

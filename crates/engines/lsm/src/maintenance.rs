@@ -56,7 +56,9 @@ impl Drop for Maintenance {
 /// Does the task, where there is something to do. Returns whether there was.
 fn do_task(task: Task, store: &Store) -> Result<bool> {
     match task {
-        Task::Merge => Ok(store.prepare_log() | store.merge_all()? | store.shorten_log_if_due()?),
+        Task::Merge => {
+            Ok(store.prepare_log()? | store.merge_all()? | store.shorten_log_if_due()?)
+        }
         Task::Flush => store.flush_all(),
     }
 }

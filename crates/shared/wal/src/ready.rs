@@ -88,14 +88,21 @@ impl Ready {
         Ok(())
     }
 
-    /// Writes zeros over the first file, if its blocks may not be written.
-    pub(crate) fn prepare(&mut self) {
-        let Some(front) = self.files.front_mut().filter(|file| !file.is_written) else { return };
-        let prepared = segment::open(&self.disk, front.number, false).and_then(|file| {
-            file.write_zeros(0..front.len)?;
-            file.sync()
-        });
-        front.is_written = prepared.is_ok();
+    /// Writes zeros over the first file, if its blocks may not be written. A failure costs time alone, but for that of
+    /// the sync, which nobody may hide.
+    ///
+    /// # Errors
+    /// That of the sync.
+    pub(crate) fn prepare(&mut self) -> halite_disk::Result<()> {
+        let Some(front) = self.files.front_mut().filter(|file| !file.is_written) else {
+            return Ok(());
+        };
+        let written = segment::open(&self.disk, front.number, false)
+            .and_then(|file| file.write_zeros(0..front.len).map(|()| file));
+        let Ok(file) = written else { return Ok(()) };
+        file.sync()?;
+        front.is_written = true;
+        Ok(())
     }
 
     /// Lets a file that is not needed any more serve again, under the next number.

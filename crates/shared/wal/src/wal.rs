@@ -314,12 +314,16 @@ impl Wal {
     }
 
     /// Writes zeros over the next file, if there is one, away from the commits, so that these write over written
-    /// blocks. A failure costs time alone, and it is not tried again.
-    pub fn prepare(&self) {
+    /// blocks. It is not tried again.
+    ///
+    /// # Errors
+    /// That of a sync. The log is as it was.
+    pub fn prepare(&self) -> Result<()> {
         let mut ready = self.ready.lock();
-        ready.prepare();
+        let prepared = ready.prepare();
         self.note(&ready);
         self.pending.lock().preparation = Preparation::None;
+        Ok(prepared?)
     }
 
     /// Appends a batch, in its turn and in its place ([`Wal::place`]): the sequence of its first record, how many
