@@ -90,8 +90,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     threads: Option<u32>,
 
-    /// The number of partitions that keys are spread over; a database that has another number is
-    /// changed when it opens, and needs room for its data twice then. By default those that it has, and
+    /// The number of partitions that keys are spread over; a database of the engine
+    /// indexlog that has another number is changed when it opens, and needs room for its data twice then; one of lsm
+    /// keeps its number. By default those that it has, and
     /// one a thread for a new one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     partitions: Option<u32>,

@@ -95,8 +95,9 @@ impl Builder {
     /// How keys are spread over partitions, each with an index, a log and a collector of its own: by hash
     /// over so many of them, or by ranges. Writes to different partitions do not wait for each other.
     ///
-    /// Without it a new database has one partition, and an existing one keeps its partitions. A database with other
-    /// partitions is repartitioned while it opens: that needs twice the room of its live records.
+    /// Without it a new database has one partition, and an existing one keeps its partitions. A database of
+    /// `indexlog` with other partitions is repartitioned while it opens: that needs twice the room of its live records. One
+    /// of `lsm` keeps its own, and refuses others.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;

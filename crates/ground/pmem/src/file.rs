@@ -189,8 +189,9 @@ impl PoolFile {
         Ok(())
     }
 
-    /// Writes zeros over new space: a sync after a store to a block that was never written waits for a commit of the
-    /// file system's journal. Of much space at once the rest stays as it is, as nobody should wait for that.
+    /// Writes zeros over new space, the first 64 MiB of it: a sync after a store to a block that was never written waits
+    /// for a commit of the file system's journal. The rest of a larger growth is left unwritten, so that a growth takes a
+    /// fraction of a second.
     fn write_blocks(&self, start: u64, end: u64) -> Result<()> {
         const WRITTEN_MAX: u64 = 64 << 20;
         write_zeros(&self.kernel, &self.file, start, end.min(start + WRITTEN_MAX))

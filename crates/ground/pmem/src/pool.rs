@@ -65,7 +65,8 @@ enum Backing {
 impl Pool {
     /// Creates a pool that [`Pool::install`] then puts in its place at `path`.
     ///
-    /// Until then its file has no name; so a crash never leaves half a pool.
+    /// Until then its file has no name, or the name `<path>.new` where the file system has no files without; so a crash
+    /// never leaves half a pool.
     ///
     /// # Errors
     /// [`Error::Exists`] if there is a file at `path`, [`Error::NoSpace`], [`Error::Profile`],

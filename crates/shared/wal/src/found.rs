@@ -70,7 +70,7 @@ struct Read {
 pub(crate) struct Files {
     /// The files that were ended, and their lengths.
     pub(crate) ended: Vec<(u64, u64)>,
-    /// The file that the log goes on in, which there may not be, and how long it is.
+    /// The file that the log goes on in, which may have to be made, and the bytes of its batches.
     pub(crate) number: u64,
     pub(crate) len: u64,
     /// The lengths of the files behind it.

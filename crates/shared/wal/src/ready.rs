@@ -88,8 +88,8 @@ impl Ready {
         Ok(())
     }
 
-    /// Writes zeros over the first file, if its blocks may not be written. A failure costs time alone, but for that of
-    /// the sync, which nobody may hide.
+    /// Writes zeros over the first file, if its blocks may not be written. If a write fails, the file serves as it is, at
+    /// the price of slower syncs; a failed sync is an error, as every failed sync of a store is.
     ///
     /// # Errors
     /// That of the sync.

@@ -228,8 +228,8 @@ impl Wal {
     /// Sets the space aside that [`Wal::lacks`] finds missing.
     ///
     /// # Errors
-    /// [`crate::Error::NoFile`]: the log is as it was, though it may have got a part. [`crate::Error::Disk`], if a name could not be
-    /// made durable.
+    /// [`crate::Error::NoFile`]: the log is as it was, though it may have got a part. [`crate::Error::Disk`], if a name
+    /// could not be made durable.
     pub fn grow(&self, len: u64, left: u64) -> Result<()> {
         let mut ready = self.ready.lock();
         let mut grows = true;
