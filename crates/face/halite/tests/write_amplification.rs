@@ -214,7 +214,9 @@ impl Case {
         let pages = 1 + u64::from(is_large) + u64::from(is_large && has_changes);
         // Threads that share a sync have the whole pool synced, with the pages of each tree's new zone.
         let zones = if self.kind == Kind::LsmInPool && self.threads > 1 { self.threads } else { 0 };
-        let once = (self.threads + 1) * 16 * PAGE + zones * (2 << 20);
+        // The log writes zeros over its first file as that grows, and over the next one.
+        let zeros = if self.kind == Kind::LsmWithLog { 2 << 20 } else { 0 };
+        let once = (self.threads + 1) * 16 * PAGE + zones * (2 << 20) + zeros;
         self.puts_all() * pages * PAGE * 5 / 4 + once
     }
 
