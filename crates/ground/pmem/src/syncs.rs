@@ -27,6 +27,8 @@ pub(crate) struct Syncs {
 #[derive(Default)]
 struct Waiting {
     ranges: Vec<Range>,
+    /// The buffer of the group before, for those of the group after.
+    spare: Vec<Range>,
     /// The ranges that there were in all.
     count: u64,
 }
@@ -48,9 +50,15 @@ impl Syncs {
         };
         let take = || {
             let waiting = &mut *self.waiting.lock();
-            (std::mem::take(&mut waiting.ranges), waiting.count)
+            let next = std::mem::take(&mut waiting.spare);
+            (std::mem::replace(&mut waiting.ranges, next), waiting.count)
         };
-        self.group.commit(end, take, |ranges| self.sync(path, || ask(&ranges)))
+        self.group.commit(end, take, |mut ranges| {
+            let synced = self.sync(path, || ask(&ranges));
+            ranges.clear();
+            self.waiting.lock().spare = ranges;
+            synced
+        })
     }
 
     /// Asks the kernel to sync, one thread at a time.

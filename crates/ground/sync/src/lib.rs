@@ -89,15 +89,13 @@ impl Group {
             let (group, taken) = take();
             (state.is_led, state.taken) = (true, taken);
             state.number += 1;
-            let number = state.number;
+            let leading = Leading { group: self, number: state.number };
             drop(state);
             let written = write(group);
             if written.is_ok() {
                 self.synced.store(taken, Ordering::Release);
             }
-            self.state.lock().is_led = false;
-            self.sides[number as usize % 2].notify_all();
-            self.sides[(number + 1) as usize % 2].notify_one();
+            drop(leading);
             return written;
         }
         Ok(())
@@ -116,6 +114,20 @@ impl Group {
         }
         self.sides[number as usize % 2].wait(&mut state);
         state
+    }
+}
+
+/// The leader of a group. It wakes the others when it is done, also by a panic.
+struct Leading<'a> {
+    group: &'a Group,
+    number: u64,
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.group.state.lock().is_led = false;
+        self.group.sides[self.number as usize % 2].notify_all();
+        self.group.sides[(self.number + 1) as usize % 2].notify_one();
     }
 }
 
@@ -176,6 +188,28 @@ mod tests {
     fn all_that_was_appended_is_durable_and_groups_are_shared() {
         let (appended, groups, refused) = run(8, 2000, u64::MAX);
         assert!(appended == 16_000 && groups <= appended && refused == 0);
+    }
+
+    #[test]
+    fn the_panic_of_a_leader_leaves_nobody_waiting() {
+        let (group, has_led) = (Group::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let threads: Vec<_> = (1..=8)
+                .map(|end| {
+                    let write = |()| match has_led.swap(true, Ordering::SeqCst) {
+                        false => panic!("the first leader's"),
+                        true => Ok::<_, ()>(()),
+                    };
+                    scope.spawn({
+                        let group = &group;
+                        move || group.commit(end, || ((), 8), write)
+                    })
+                })
+                .collect();
+            let panicked = threads.into_iter().filter_map(|thread| thread.join().err());
+            assert_eq!(panicked.count(), 1);
+        });
+        assert!(group.is_synced(8));
     }
 
     #[test]
