@@ -126,7 +126,7 @@ def eio(context):
     for kind in ("write", "sync"):
         for name, count in (("once", 1), ("from then on", None)):
             yield f"{kind}, {name}", lambda kind=kind, count=count: injected(
-                context, answer("fail", "EIO", count), classes=[kind], is_watched=kind == "sync")
+                context, answer("fail", "EIO", count), classes=[kind], is_watched=kind == "sync", must_stay=True)
 
 
 def short(context):

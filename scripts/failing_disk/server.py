@@ -64,6 +64,9 @@ class Refusal(str):
     def lacks_room(self):
         return self.startswith("OOM")
 
+    def says_not_durable(self):
+        return self.startswith("MISCONF")
+
 
 class Messages:
     """The distinct messages that were seen, without what differs from run to run."""

@@ -121,21 +121,32 @@ class Load:
             thread.start()
 
     def write(self, writer):
-        refused = 0
+        refused, is_durable = 0, True
         try:
             client = self.server.client()
             for _ in range(self.steps):
                 if self.stopping or refused > self.refusals_max:
                     break
-                refusal = writer.step(client)
+                try:
+                    refusal = writer.step(client)
+                except Gone:
+                    # A client whose write could not be made durable is disconnected; the server goes on.
+                    if is_durable or self.server.has_ended(1):
+                        raise
+                    client = self.server.client()
+                    continue
                 if refusal is None:
+                    if not is_durable:
+                        raise Failed("a write is acknowledged after one that could not be made durable")
                     refused = 0
                 else:
                     refused += 1
+                    is_durable &= not refusal.says_not_durable()
                     self.refusals.append(refusal)
                     self.server.context.messages.note("-" + refusal, self.server.folder)
         except Gone:
-            pass
+            if not self.server.has_ended(10):
+                self.failure = Failed("the server closed the connection of a writer without a reply, and goes on")
         except Exception as failure:
             self.failure = failure
 

@@ -38,6 +38,8 @@ pub(crate) struct Connection {
     pub(crate) waits_for: Dispatched,
     /// Replies that wait for those before them.
     pub(crate) answers: Answers,
+    /// Bytes of replies that had not left at the end of the last turn.
+    pub(crate) left_unsent: usize,
     /// The cross-shard operation of the request at the front.
     pub(crate) operation: Option<u64>,
 }
@@ -59,6 +61,7 @@ impl Connection {
             request_began: None,
             waits_for: Dispatched::Done,
             answers: Answers::default(),
+            left_unsent: 0,
             operation: None,
         }
     }

@@ -1,6 +1,6 @@
 //! From an admitted request to its reply: performed now, or kept for EXEC.
 
-use crate::admission::{Admission, Admitted, check_room};
+use crate::admission::{Admission, Admitted, check_store};
 use crate::ahead::AHEAD;
 use crate::call::Call;
 use crate::client::{Client, Replies};
@@ -45,7 +45,7 @@ pub(crate) fn answer(
         client.replies = Replies::SkipThis;
     }
     let result = match admission {
-        Admission::Admitted(admitted) => match check_room(service, client, admitted.command()) {
+        Admission::Admitted(admitted) => match check_store(service, client, admitted.command()) {
             Ok(()) => perform_or_queue(service, client, admitted, out),
             Err(failure) => Err(refuse(service, client, Some(admitted.command()), failure)),
         },
@@ -164,7 +164,7 @@ pub(crate) fn perform(
             Ok(()) => result = call.service.store.commit().map_err(Failure::from),
             // A command refuses before it makes changes: the only changes are removals of expired keys.
             Err(Failure::Refused(_)) => call.service.store.commit()?,
-            Err(Failure::Store(_) | Failure::Interrupted) => call.service.store.rollback(),
+            Err(_) => call.service.store.rollback(),
         }
     }
     if result.is_err() {

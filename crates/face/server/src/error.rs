@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Why a server does not start, or has stopped. Errors of a client are replies to that client, and are not here.
 #[derive(Debug, thiserror::Error)]
@@ -69,9 +70,9 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// Writes could not be made durable. Those since the last sync were not acknowledged.
-    #[error("writes could not be made durable, the server stopped: {0}")]
-    Sync(#[source] halite::Error),
+    /// Writes could not be made durable. None was acknowledged since, and the server refused further ones.
+    #[error("writes could not be made durable, and none was acknowledged since: {0}")]
+    Sync(#[source] Arc<halite::Error>),
 
     /// The database failed.
     #[error(transparent)]

@@ -1,6 +1,7 @@
 //! Why a command was not done.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::stored::Unreadable;
 
@@ -17,6 +18,8 @@ pub(crate) enum Failure {
     Interrupted,
     /// The store failed.
     Store(halite::Error),
+    /// Writes could not be made durable, this one or earlier ones.
+    NotDurable(Arc<halite::Error>),
 }
 
 /// The reply to a write when the store is full.
@@ -46,6 +49,11 @@ impl Failure {
                 Cow::Owned(format!("{text} {limit} bytes").into_bytes())
             }
             Self::Store(error) => Cow::Owned(format!("ERR {error}").into_bytes()),
+            // The code by which Redis' clients know a server that cannot write to its disk.
+            Self::NotDurable(error) => {
+                let text = "MISCONF writes cannot be made durable, and are refused until the server is started again";
+                Cow::Owned(format!("{text}: {error}").into_bytes())
+            }
         }
     }
 
@@ -98,8 +106,6 @@ impl From<halite::Error> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use halite::{EngineError, LsmError};
 
     use super::*;

@@ -13,6 +13,7 @@ use crate::clock::unix_time;
 use crate::command_stats::CommandStats;
 use crate::commands::{Command, flags};
 use crate::counters::Counters;
+use crate::failure::{Failure, Outcome};
 use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
@@ -390,6 +391,14 @@ impl Service {
                 client.killed = true;
                 self.some_killed = true;
             }
+        }
+    }
+
+    /// Refuses if writes could not be made durable since the start.
+    pub(crate) fn check_durable(&self) -> Outcome {
+        match self.shared.sync_failure.get() {
+            Some(error) => Err(Failure::NotDurable(Arc::clone(error))),
+            None => Ok(()),
         }
     }
 

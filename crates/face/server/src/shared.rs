@@ -4,7 +4,7 @@
 //! that has the reply to a change of a setting finds it changed on any thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use crate::board::Board;
@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) ending: Arc<Ending>,
     /// Some thread cannot go on: no thread waits for it.
     pub(crate) failed: AtomicBool,
+    /// Why writes could not be made durable: they are refused since.
+    pub(crate) sync_failure: OnceLock<Arc<halite::Error>>,
     /// Threads that still have work to finish before the end.
     pub(crate) unfinished: AtomicUsize,
     /// Connected clients.
@@ -75,6 +77,7 @@ impl Shared {
             version: AtomicU64::new(0),
             ending,
             failed: AtomicBool::new(false),
+            sync_failure: OnceLock::new(),
             unfinished: AtomicUsize::new(bells.len()),
             clients: AtomicUsize::new(0),
             client_memory: ClientMemory::new(bells.len()),

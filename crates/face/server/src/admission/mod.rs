@@ -66,10 +66,7 @@ pub(crate) fn admit<'a>(
 /// Whether a pause keeps a client from executing a command.
 #[inline]
 fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
-    let writes = || {
-        command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues(client, flags::WRITE))
-    };
-    service.pause.is_some() && service.pauses(writes())
+    service.pause.is_some() && service.pauses(writes(client, command))
 }
 
 /// Whether a command has to wait for the next piece of the client's backup.
@@ -96,8 +93,16 @@ fn check(service: &Service, client: &Client, command: &'static Command, args: Ar
     Ok(())
 }
 
-/// Refuses a command that needs room when there is none. This is checked where a request is performed, once.
-pub(crate) fn check_room(service: &Service, client: &Client, command: &'static Command) -> Outcome {
+/// Refuses a command that the store cannot take: one that needs room when there is none, or writes when nothing can be
+/// made durable. This is checked where a request is performed, once.
+pub(crate) fn check_store(
+    service: &Service,
+    client: &Client,
+    command: &'static Command,
+) -> Outcome {
+    if service.shared.sync_failure.get().is_some() && writes(client, command) {
+        service.check_durable()?;
+    }
     if service.settings.memory_max > 0 && takes_room(client, command) && service.is_full() {
         return Err(FULL.into());
     }
@@ -154,6 +159,11 @@ const QUOTED_LEN_MAX: usize = 128;
 
 fn quoted(word: &[u8], len_max: usize) -> &[u8] {
     shown(&word[..word.len().min(len_max)])
+}
+
+/// Whether a command, or one that it executes, writes.
+fn writes(client: &Client, command: &Command) -> bool {
+    command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues(client, flags::WRITE))
 }
 
 /// Whether a command, or one that it executes, needs room.

@@ -67,14 +67,16 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Has everything made durable, and changes counted anew from here on.
-fn ask_for_sync(call: &mut Call<'_>) {
+fn ask_for_sync(call: &mut Call<'_>) -> Outcome {
+    call.service.check_durable()?;
     call.service.sync_asked = true;
     call.service.change(|common| common.saves += 1);
+    Ok(())
 }
 
 /// The event loop makes everything durable before it sends the reply.
 pub(super) fn save(call: &mut Call<'_>) -> Outcome {
-    ask_for_sync(call);
+    ask_for_sync(call)?;
     call.reply().ok();
     Ok(())
 }
@@ -85,7 +87,7 @@ pub(super) fn bgsave(call: &mut Call<'_>) -> Outcome {
         Some(word) if is(word, "SCHEDULE") && call.args.len() == 2 => {}
         Some(_) => return Err(SYNTAX.into()),
     }
-    ask_for_sync(call);
+    ask_for_sync(call)?;
     call.reply().simple("Background saving started");
     Ok(())
 }

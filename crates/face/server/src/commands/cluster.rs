@@ -73,6 +73,7 @@ pub(super) fn waitaof(call: &mut Call<'_>) -> Outcome {
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.".into()
         );
     }
+    call.service.check_durable()?;
     call.service.sync_asked |= !in_memory;
     let mut reply = call.reply();
     reply.array(2);

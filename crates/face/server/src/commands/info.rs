@@ -125,16 +125,17 @@ fn memory(service: &Service, report: &Report, text: &mut String) {
 
 fn persistence(service: &Service, report: &Report, text: &mut String) {
     let loading = &service.shared.loading;
+    let status = if service.check_durable().is_ok() { "ok" } else { "err" };
     lines!(text,
         "loading": u8::from(!loading.is_complete()),
         "async_loading": 0,
         "rdb_changes_since_last_save": report.changes_since_save,
         "rdb_bgsave_in_progress": 0,
         "rdb_last_save_time": report.synced_ms / 1000,
-        "rdb_last_bgsave_status": "ok",
+        "rdb_last_bgsave_status": status,
         "aof_enabled": u8::from(!service.settings.in_memory),
         "aof_rewrite_in_progress": 0,
-        "aof_last_write_status": "ok",
+        "aof_last_write_status": status,
     );
     if !loading.is_complete() {
         let (ready, all) = (loading.ready().len(), loading.all().len());

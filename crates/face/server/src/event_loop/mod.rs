@@ -17,6 +17,7 @@
 mod arrivals;
 mod eviction;
 mod exchange;
+mod withhold;
 
 use std::io;
 use std::sync::Arc;
@@ -107,6 +108,8 @@ pub(crate) struct EventLoop {
     synced_at: Instant,
     /// When writes become durable, given the medium.
     policy: SyncPolicy,
+    /// Writes of this thread could not be made durable: none is tried any more.
+    has_failed: bool,
 }
 
 impl EventLoop {
@@ -155,6 +158,7 @@ impl EventLoop {
             ticks: 0,
             synced_at: Instant::now(),
             policy,
+            has_failed: false,
         })
     }
 
@@ -169,8 +173,8 @@ impl EventLoop {
             if is_idle && may_collect {
                 self.must_collect = self.service.store.collect_ahead();
             }
-            self.look_after()?;
-            self.turn()?;
+            self.look_after();
+            self.turn();
         }
         self.finish(&mut events)
     }
@@ -182,17 +186,16 @@ impl EventLoop {
         self.resume_paused();
         self.resume_unready();
         self.wait(events, Duration::ZERO)?;
-        self.turn()?;
+        self.turn();
         self.finishing = true;
         if self.peers.is_some() {
             self.finish_with_peers(events)?;
         }
         // Requests of a long pipeline that have arrived.
         while self.peers.is_none() && !self.listed.is_empty() && !self.shared.ending.parts() {
-            self.turn()?;
+            self.turn();
         }
-        self.service.sync_asked = true;
-        self.service.sync().map_err(Error::Sync)?;
+        let synced = self.sync_at_end();
         loop {
             for place in 0..self.connections.len() {
                 self.send_all(place);
@@ -201,10 +204,19 @@ impl EventLoop {
             let mut connections = self.connections.iter().flatten();
             let left = self.shared.ending.left();
             if left.is_zero() || !connections.any(|connection| connection.output.unsent() > 0) {
-                return Ok(());
+                return synced;
             }
             self.wait(events, left)?;
         }
+    }
+
+    /// Makes everything durable, under any policy.
+    fn sync_at_end(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.shared.sync_failure.get() {
+            return Err(Error::Sync(Arc::clone(error)));
+        }
+        self.service.sync_asked = true;
+        self.service.sync().map_err(|error| Error::Sync(Arc::new(error)))
     }
 
     /// Sends replies until none is left, or the socket takes no more: only in that case will the socket announce room.
@@ -231,7 +243,7 @@ impl EventLoop {
             }
             self.resume_paused();
             self.wait(events, self.timeout())?;
-            self.turn()?;
+            self.turn();
         }
         Ok(())
     }
@@ -307,7 +319,7 @@ impl EventLoop {
     }
 
     /// Serves the listed connections, makes their writes durable, and answers them.
-    fn turn(&mut self) -> Result<(), Error> {
+    fn turn(&mut self) {
         self.service.refresh();
         if self.peers.as_ref().is_some_and(|peers| peers.loading) {
             self.take_parts();
@@ -334,7 +346,9 @@ impl EventLoop {
         if let Some(peers) = &mut self.peers {
             self.must_retry |= peers.send_requests(&mut self.service);
         }
-        self.sync()?;
+        if let Err(error) = self.sync() {
+            self.withhold(error);
+        }
         if self.service.some_killed {
             self.close_killed();
         }
@@ -360,7 +374,6 @@ impl EventLoop {
         if self.service.pause.is_none() {
             self.resume_paused();
         }
-        Ok(())
     }
 
     /// Lets a connection go on, if it waits for this.
@@ -460,19 +473,23 @@ impl EventLoop {
     }
 
     /// Makes writes as safe as the policy requires.
-    fn sync(&mut self) -> Result<(), Error> {
+    fn sync(&mut self) -> halite::Result<()> {
+        // Writes are refused since.
+        if self.has_failed {
+            return Ok(());
+        }
         let due = match self.policy {
             SyncPolicy::Always => true,
             SyncPolicy::Interval(interval) => self.service.now >= self.synced_at + interval,
             SyncPolicy::Never => false,
         };
         if due && self.service.store.is_unsynced() || self.service.sync_asked {
-            self.service.sync().map_err(Error::Sync)?;
+            self.service.sync()?;
             self.service.sync_asked = false;
             self.synced_at = self.service.now;
         } else if self.service.store.is_unsynced() {
             // An acknowledged write survives the end of the process under every policy.
-            self.service.store.hand_over().map_err(Error::Sync)?;
+            self.service.store.hand_over()?;
         }
         Ok(())
     }
@@ -505,6 +522,7 @@ impl EventLoop {
             Err(_) => client.killed = true,
         }
         note_output(client, connection);
+        connection.left_unsent = connection.backlog();
         client.account(connection.memory(), memory, self.service.thread);
         let is_answered = connection.output.unsent() == 0 && connection.answers.is_empty();
         if client.killed || client.closing && is_answered {
@@ -555,7 +573,7 @@ impl EventLoop {
     }
 
     /// Does the periodic work that no event announces.
-    fn look_after(&mut self) -> Result<(), Error> {
+    fn look_after(&mut self) {
         if self.service.pause.is_some_and(|pause| pause.until <= self.service.now) {
             self.service.set_pause(None);
             self.resume_paused();
@@ -566,7 +584,7 @@ impl EventLoop {
             self.must_expire = self.service.store.expire_due(EXPIRED_MAX) == EXPIRED_MAX;
         }
         if !ticks {
-            return Ok(());
+            return;
         }
         self.ticked_at = self.service.now;
         // Where each step would have the kernel sync, writers collect in larger steps instead.
@@ -592,7 +610,6 @@ impl EventLoop {
         if self.ticks.is_multiple_of(TICKS_PER_SECOND) {
             self.look_after_connections();
         }
-        Ok(())
     }
 
     /// Closes connections that are silent for too long, and returns memory of the others.

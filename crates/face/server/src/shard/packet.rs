@@ -16,7 +16,7 @@ use crate::answer::{Answer, SMALL};
 use crate::commands::Command;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
-use crate::reply::Protocol;
+use crate::reply::{Protocol, Reply};
 use crate::resp::Args;
 use crate::slowlog;
 
@@ -279,6 +279,27 @@ impl Packet {
     /// Returns the spare buffer, or an empty one if its memory went with a large reply.
     pub(crate) fn take_spare(&mut self) -> Vec<u8> {
         if self.reply.capacity() < LARGE { Vec::new() } else { std::mem::take(&mut self.reply) }
+    }
+
+    /// Replaces the replies by an error. Those that were not small travel no more: their clients and lengths go to
+    /// `make_room`.
+    pub(crate) fn withhold_replies(&mut self, error: &[u8], mut make_room: impl FnMut(u64, usize)) {
+        self.replies.clear();
+        for item in &mut self.items {
+            let len = match &item.state {
+                State::Replied(range) => range.len(),
+                State::RepliedApart(bytes) => bytes.len(),
+                State::Asked | State::AskedApart(_) | State::Moved => continue,
+            };
+            let start = self.replies.len();
+            if !item.silent {
+                Reply { out: &mut self.replies, protocol: item.protocol }.error(error);
+            }
+            item.state = State::Replied(start..self.replies.len());
+            if len > SMALL {
+                make_room(item.from.client_id, len);
+            }
+        }
     }
 
     /// Passes on each reply with its addressee.

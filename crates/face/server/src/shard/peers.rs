@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use crate::admission::check_room;
+use crate::admission::check_store;
 use crate::answer::SMALL;
 use crate::client::Client;
 use crate::commands::flags;
@@ -198,6 +198,16 @@ impl Peers {
         self.is_choked = self.has_inbound() && !can_travel(service);
     }
 
+    /// Replaces the replies to the executed requests by an error: their writes could not be made durable.
+    pub(crate) fn withhold_replies(&mut self, error: &[u8]) {
+        for lane in &mut self.lanes {
+            for packet in &mut lane.executed {
+                packet
+                    .withhold_replies(error, |client_id, len| lane.flow.make_room(client_id, len));
+            }
+        }
+    }
+
     /// Sends the replies to the executed requests, whose writes are durable now.
     pub(crate) fn send_replies(&mut self) {
         for (to, lane) in self.lanes.iter_mut().enumerate() {
@@ -213,8 +223,8 @@ fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) 
     let mut asker = None;
     let len = packet.execute(|item, admitted, out| {
         (guest.db, guest.protocol, guest.addr) = (item.db, item.protocol, item.from.addr);
-        let room = check_room(service, guest, item.command);
-        let performed = room.and_then(|()| dispatch::perform(service, guest, admitted, out));
+        let can_take = check_store(service, guest, item.command);
+        let performed = can_take.and_then(|()| dispatch::perform(service, guest, admitted, out));
         if let Err(failure) = performed {
             dispatch::answer_failure(service, item.protocol, &failure, out);
         }

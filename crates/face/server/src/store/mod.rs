@@ -560,6 +560,11 @@ impl Store {
         Ok(())
     }
 
+    /// Waits for nothing any more: the changes so far may be durable or not.
+    pub(crate) fn abandon_syncs(&mut self) {
+        self.parts.iter_mut().flatten().for_each(|part| part.unsynced = false);
+    }
+
     /// Gives all changes to the operating system: the end of the process does not take them.
     pub(crate) fn hand_over(&self) -> Result<()> {
         self.db.hand_over()

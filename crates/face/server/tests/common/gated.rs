@@ -1,5 +1,6 @@
 //! An engine whose partitions are recovered when a test says so.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub(crate) struct Gated {
     changed: Condvar,
     /// The error for writes, if they are refused.
     refusal: Mutex<Option<fn() -> Error>>,
+    /// Syncs fail.
+    syncs_fail: AtomicBool,
 }
 
 impl Gated {
@@ -43,7 +46,8 @@ impl Gated {
         fill(&Database::with_engine(Arc::clone(&inner), folder.path()));
         let gates = Mutex::new(vec![Gate::Closed; partitions]);
         let (changed, refusal) = (Condvar::new(), Mutex::default());
-        let gated = Arc::new(Self { inner, gates, changed, refusal });
+        let syncs_fail = AtomicBool::new(false);
+        let gated = Arc::new(Self { inner, gates, changed, refusal, syncs_fail });
         (Database::with_engine(Arc::clone(&gated) as Arc<dyn Engine>, folder.path()), gated, folder)
     }
 
@@ -60,6 +64,18 @@ impl Gated {
     /// Writes are refused with an error, or are not.
     pub(crate) fn refuse_writes(&self, with: Option<fn() -> Error>) {
         *self.refusal.lock().unwrap() = with;
+    }
+
+    /// Syncs fail from now on.
+    pub(crate) fn fail_syncs(&self) {
+        self.syncs_fail.store(true, Ordering::SeqCst);
+    }
+
+    fn check_syncs(&self) -> Result<()> {
+        match self.syncs_fail.load(Ordering::SeqCst) {
+            true => Err(Error::Poisoned { why: "a test's sync failed".into() }),
+            false => Ok(()),
+        }
     }
 
     /// All partitions but one are recovered.
@@ -158,6 +174,7 @@ impl Engine for Gated {
     }
 
     fn sync(&self) -> Result<()> {
+        self.check_syncs()?;
         self.inner.sync()
     }
 
@@ -204,6 +221,7 @@ impl Partitioned for Gated {
 
     fn sync_partition(&self, partition: usize) -> Result<()> {
         self.pass(partition)?;
+        self.check_syncs()?;
         self.inner.sync_partition(partition)
     }
 

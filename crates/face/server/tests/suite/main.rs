@@ -13,6 +13,7 @@ mod compatibility;
 mod connection;
 mod ending;
 mod expiry;
+mod failed_sync;
 mod keys;
 mod limits;
 mod loading;
