@@ -203,7 +203,7 @@ impl Store {
         planted!(
             "lsm.log-removed-before-table",
             (self.wal.iter())
-                .try_for_each(|wal| wal.release(u64::MAX).map(drop))
+                .try_for_each(|wal| wal.release(u64::MAX, true).map(drop))
                 .map_err(from_log)?
         );
         self.flush_paced(tree, &*oldest, |run| match durable {
@@ -223,7 +223,9 @@ impl Store {
         if let Some(wal) = &self.wal {
             let first = self.first_log_needed(wal);
             layout::raise(self.memory.home(), layout::LOG_FIRST, first)?;
-            wal.release(first).map_err(from_log)?;
+            // The new table may have its space from the ballast: the log's files give theirs for it.
+            let keeps = durable.is_none() && self.levels.take_ballast();
+            wal.release(first, keeps).map_err(from_log)?;
             self.levels.take_ballast();
             self.refill_log();
             let memtables = LOG_MEMTABLES_MAX * self.trees.len() as u64;

@@ -391,11 +391,12 @@ impl Wal {
         Ok(synced?)
     }
 
-    /// Removes the files before one that is needed, or lets them serve again.
+    /// Removes the files before one that is needed, or, as far as it `keeps` them, lets them serve again: removed files
+    /// give their space back to the disk.
     ///
     /// # Errors
     /// An error of the disk. The files that were not removed stay in the log.
-    pub fn release(&self, first: u64) -> Result<()> {
+    pub fn release(&self, first: u64, keeps: bool) -> Result<()> {
         loop {
             let mut ready = self.ready.lock();
             // The oldest first: the files that an interrupted removal leaves have no gap.
@@ -403,7 +404,7 @@ impl Wal {
             let Some((number, len)) = oldest.filter(|(number, _)| *number < first) else {
                 return Ok(());
             };
-            let is_kept = ready.bytes() + len <= self.shape.kept_bytes;
+            let is_kept = keeps && ready.bytes() + len <= self.shape.kept_bytes;
             if is_kept && len >= self.shape.file_bytes {
                 ready.recycle(number, len)?;
             } else {

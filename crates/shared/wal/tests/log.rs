@@ -95,7 +95,7 @@ fn what_was_appended_and_synced_comes_back_in_order() {
     assert!(!found.is_broken() && found.next() == last + u64::from(*records));
     let wal = Wal::open(&disk, LOG, found, SHAPE).unwrap();
     assert_eq!(wal.number(), 3);
-    wal.release(3).unwrap();
+    wal.release(3, true).unwrap();
     assert_eq!(read(&disk).1, all[2]);
     let other = Identity { store_id: 8, ..LOG };
     let foreign = Found::read(&disk, other, Known::default(), |_| Err(()));
@@ -243,7 +243,7 @@ fn a_file_that_serves_again_gives_none_of_its_old_batches() {
         }
         all.push(batch);
         wal.sync().unwrap();
-        wal.release(wal.number()).unwrap();
+        wal.release(wal.number(), true).unwrap();
         assert_eq!(read(&disk).1, all, "{:?}", names(&disk));
     }
     assert_eq!(names(&disk), ["LOG-000009", "LOG-000010"]);
@@ -252,6 +252,18 @@ fn a_file_that_serves_again_gives_none_of_its_old_batches() {
     assert_eq!((number, names(&disk)), (9, vec!["LOG-000009".to_owned()]));
     assert_eq!(content(&disk, "LOG-000009").len() as u64, len);
     assert_eq!(read(&disk).1, all);
+}
+
+#[test]
+fn a_file_that_is_not_kept_gives_its_space_back() {
+    let disk = Disk::in_memory();
+    written(&disk, 4);
+    let wal = Wal::open(&disk, LOG, read(&disk).0, SHAPE).unwrap();
+    let before = wal.bytes();
+    wal.release(3, false).unwrap();
+    assert_eq!((names(&disk)[0].as_str(), wal.bytes()), ("LOG-000003", before - 2 * FILE));
+    wal.release(5, true).unwrap();
+    assert_eq!(wal.bytes(), before - 2 * FILE, "kept, under later numbers");
 }
 
 #[test]
@@ -348,7 +360,7 @@ fn space_that_is_set_aside_is_there_when_the_disk_is_full() {
     assert!(next > wal.spare() / 600 && told > 0);
     assert_eq!(read(&disk).1.len() as u64, next - 1);
     // As soon as no batch is needed any more, the log has room again.
-    wal.release(wal.number()).unwrap();
+    wal.release(wal.number(), true).unwrap();
     assert!(!wal.lacks(500, 0));
     append(&wal, &(next, 1, vec![7; 500]));
     wal.sync().unwrap();

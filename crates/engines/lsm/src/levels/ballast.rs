@@ -69,9 +69,11 @@ impl Ballast {
         state.take();
     }
 
-    /// Takes the missing space, as others have given some back.
-    pub(super) fn take(&self) {
-        self.state.lock().take();
+    /// Takes the missing space, as others have given some back. Returns whether all of it is there.
+    pub(super) fn take(&self) -> bool {
+        let mut state = self.state.lock();
+        state.take();
+        state.is_whole()
     }
 
     /// Lends the space to a compaction for a while.

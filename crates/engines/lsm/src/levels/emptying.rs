@@ -185,9 +185,9 @@ impl Levels {
         done.map(|()| true)
     }
 
-    /// Sets aside the missing part of the ballast, as others have given space back.
-    pub(crate) fn take_ballast(&self) {
-        self.inner.ballast.take();
+    /// Sets aside the missing part of the ballast, as others have given space back. Returns whether all of it is there.
+    pub(crate) fn take_ballast(&self) -> bool {
+        self.inner.ballast.take()
     }
 
     /// Lets a file beside the tables have space by `reserve`, if all of the ballast is there.
