@@ -85,7 +85,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 
-    /// The number of threads, at most one a partition; by default one a core. With several partitions a thread,
+    /// The number of threads, at most one a partition; by default one a core, and on an ordinary file one for two
+    /// cores, as the others have the syncs and the clients to run. With several partitions a thread,
     /// a server that recovers answers sooner, for each of them is served as soon as it is there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     threads: Option<u32>,
@@ -93,7 +94,7 @@ pub(crate) struct Serve {
     /// The number of partitions that keys are spread over; a database of the engine
     /// indexlog that has another number is changed when it opens, and needs room for its data twice then; one of lsm
     /// keeps its number. By default those that it has, and
-    /// one a thread for a new one
+    /// one a thread for a new one, or one a core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     partitions: Option<u32>,
 
@@ -156,7 +157,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<()> {
-        let config = self.configure(Config::default())?;
+        let mut config = self.configure(Config::default())?;
         let protected = config.requirepass.is_some();
         let clients = config.client_count_max;
         raise_descriptor_limit(clients);
@@ -164,6 +165,7 @@ impl Serve {
         let sockets = Sockets::bind(&config)?;
         let is_new = !self.path.as_ref().is_some_and(Database::exists);
         let db = self.open()?;
+        config.threads = Some(self.threads_on(db.stats().domain));
         let (banner, stats) = (self.banner(&db, is_new), db.stats());
         let server = Server::on(sockets, db, config)?;
         let metrics = server.metrics_addr();
@@ -241,7 +243,7 @@ impl Serve {
         let partitions = match self.partitions {
             Some(partitions) => partitions as usize,
             None if exists => return None,
-            None => self.threads(),
+            None => self.threads.map_or_else(cores, |threads| threads as usize),
         };
         Some(Partitioning::Hash(partitions))
     }
@@ -249,7 +251,6 @@ impl Serve {
     fn configure(&self, mut config: Config) -> Result<Config> {
         config.bind.clone_from(&self.bind);
         config.port = self.port;
-        config.threads = Some(self.threads());
         config.requirepass = self.password()?;
         config.sync = self.sync();
         config.metrics = self.metrics;
@@ -266,10 +267,24 @@ impl Serve {
         Ok(config)
     }
 
-    /// The threads, but for those that would have no partition.
-    fn threads(&self) -> usize {
-        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
-        self.threads.map_or_else(cores, |threads| threads as usize)
+    /// The threads on a medium, those included that would have no partition. Where each turn of a thread ends with a
+    /// sync, the kernel and the clients make better use of half the cores.
+    fn threads_on(&self, domain: Domain) -> usize {
+        match (self.threads, domain) {
+            (Some(threads), _) => threads as usize,
+            (None, Domain::PageCache) => (cores() / 2).max(1),
+            (None, _) => cores(),
+        }
+    }
+
+    /// Why there are so many threads, if nobody asked for them.
+    fn reason_for_threads(&self, domain: Domain) -> &'static str {
+        match (self.threads, domain) {
+            (None, Domain::PageCache) => {
+                ", the default on page-cache: half the cores (--threads sets it)"
+            }
+            _ => "",
+        }
     }
 
     fn sync(&self) -> SyncPolicy {
@@ -325,7 +340,7 @@ impl Serve {
                domain    {}: {}\n  \
                sync      {}\n  \
                pool      {}, grows up to {}\n  \
-               threads   {} for {} partitions{}",
+               threads   {} for {} partitions{}{}",
             env!("CARGO_PKG_VERSION"),
             db.path().display(),
             if is_new { ", new" } else { "" },
@@ -336,11 +351,16 @@ impl Serve {
             sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
-            db.partitions().min(self.threads()),
+            db.partitions().min(self.threads_on(stats.domain)),
             db.partitions(),
+            self.reason_for_threads(stats.domain),
             recovery,
         )
     }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn parse_metrics(text: &str) -> std::result::Result<SocketAddr, String> {

@@ -50,17 +50,23 @@ fn the_banner_says_what_durable_means() {
 fn partitions_stay_until_others_are_asked_for() {
     let home = Home::new();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    for (args, said) in [
-        (&["--threads", "2"][..], "2 for 2 partitions"),
-        (&[][..], &format!("{} for 2 partitions", cores.min(2))),
-        (&["--threads", "1"][..], "1 for 2 partitions"),
-        (&["--partitions", "3"][..], &format!("{} for 3 partitions", cores.min(3))),
-        (&["--partitions", "3", "--threads", "2"][..], "2 for 3 partitions"),
-        (&["--threads", "9"][..], "3 for 3 partitions"),
+    for (args, threads, partitions) in [
+        (&["--threads", "2"][..], Some(2), 2),
+        (&[][..], None, 2),
+        (&["--threads", "1"][..], Some(1), 2),
+        (&["--partitions", "3"][..], None, 3),
+        (&["--partitions", "3", "--threads", "2"][..], Some(2), 3),
+        (&["--threads", "9"][..], Some(3), 3),
     ] {
         // The partitions of the other engine stay as they were made.
         let served = Served::start(&home, &[&["--engine", "indexlog"], args].concat());
-        assert!(served.banner.contains(said), "{args:?}: {}", served.banner);
+        let is_page_cache = served.banner.contains("domain    page-cache");
+        let default = if is_page_cache { (cores / 2).max(1) } else { cores };
+        let said =
+            format!("{} for {partitions} partitions", threads.unwrap_or(default.min(partitions)));
+        assert!(served.banner.contains(&said), "{args:?}: {}", served.banner);
+        let is_told = served.banner.contains("half the cores (--threads sets it)");
+        assert_eq!(is_told, threads.is_none() && is_page_cache, "{}", served.banner);
         let mut connection = served.connect();
         served.expect(&mut connection, "MSETNX a 1 b 2 c 3\r\nMGET a b c\r\n", ":");
         let (code, said) = served.end(Signal::TERM);

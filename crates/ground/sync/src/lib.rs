@@ -33,17 +33,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use halite_sim::locks::{self, Mutex};
-use parking_lot::Condvar;
+use rustix::thread::futex;
 
 /// The threads that wait for a medium. An end counts what they appended, in any unit.
 #[derive(Debug, Default)]
 pub struct Group {
     state: Mutex<State>,
     /// Where the threads of a group wait: that which is synced, and the next one.
-    sides: [Condvar; 2],
+    sides: [Side; 2],
     /// The end up to which everything is durable.
     synced: AtomicU64,
 }
@@ -83,7 +83,11 @@ impl Group {
         while !self.is_synced(end) {
             if state.is_led {
                 let number = if end <= state.taken { state.number } else { state.number + 1 };
-                state = self.wait(state, number);
+                self.side(number).wait(state);
+                if self.is_synced(end) {
+                    return Ok(());
+                }
+                state = self.state.lock();
                 continue;
             }
             let (group, taken) = take();
@@ -101,19 +105,36 @@ impl Group {
         Ok(())
     }
 
-    /// Waits until the leader is done; with the group of that number.
-    fn wait<'a>(
-        &'a self,
-        mut state: locks::MutexGuard<'a, State>,
-        number: u64,
-    ) -> locks::MutexGuard<'a, State> {
+    /// Where the group of that number waits.
+    fn side(&self, number: u64) -> &Side {
+        &self.sides[number as usize % 2]
+    }
+}
+
+/// A place at which threads wait until a leader is done. They are woken by one call of the kernel, and need no lock
+/// then: with a lock, each would wait for the one before it, and wake the next.
+#[derive(Debug, Default)]
+struct Side {
+    /// Changed under the lock by each leader that is done.
+    done: AtomicU32,
+}
+
+impl Side {
+    /// Waits until a leader is done, or for no reason.
+    fn wait(&self, state: locks::MutexGuard<'_, State>) {
+        let seen = self.done.load(Ordering::Relaxed);
+        drop(state);
         if locks::is_scheduled() {
-            drop(state);
             locks::point();
-            return self.state.lock();
+            return;
         }
-        self.sides[number as usize % 2].wait(&mut state);
-        state
+        // Signals, and a leader that is done by now, end the call at once: the caller looks again.
+        let _ = futex::wait(&self.done, futex::Flags::PRIVATE, seen, None);
+    }
+
+    /// Wakes up to so many threads.
+    fn wake(&self, count: u32) {
+        let _ = futex::wake(&self.done, futex::Flags::PRIVATE, count);
     }
 }
 
@@ -125,9 +146,17 @@ struct Leading<'a> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.group.state.lock().is_led = false;
-        self.group.sides[self.number as usize % 2].notify_all();
-        self.group.sides[(self.number + 1) as usize % 2].notify_one();
+        let sides = [self.number + 1, self.number].map(|number| self.group.side(number));
+        let mut state = self.group.state.lock();
+        state.is_led = false;
+        for side in sides {
+            side.done.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(state);
+        // The medium waits for the next leader, and nobody for the others.
+        let [next, done] = sides;
+        next.wake(1);
+        done.wake(i32::MAX as u32);
     }
 }
 

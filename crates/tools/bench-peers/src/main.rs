@@ -12,6 +12,7 @@ mod lmdb;
 mod peers;
 #[cfg(feature = "pmdk")]
 mod pmdk;
+mod raw;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
@@ -20,6 +21,7 @@ mod rocksdb_engine;
 #[cfg(feature = "rocksdb")]
 mod serve;
 mod skiplist;
+mod sqlite;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

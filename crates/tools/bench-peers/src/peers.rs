@@ -12,9 +12,12 @@ const NAMES: &[&str] = &[
     "crossbeam-skiplist",
     "fjall",
     "lmdb",
+    "raw-buffered",
+    "raw-direct",
     "redb",
     #[cfg(feature = "rocksdb")]
     "rocksdb",
+    "sqlite",
     #[cfg(feature = "pmdk")]
     "libpmemlog",
     #[cfg(feature = "pmdk")]
@@ -33,9 +36,12 @@ impl Peers for BuiltIn {
             "crossbeam-skiplist" => Box::new(crate::skiplist::Skiplist::default()),
             "fjall" => Box::new(crate::fjall::Fjall::default()),
             "lmdb" => Box::new(crate::lmdb::Lmdb::default()),
+            "raw-buffered" => Box::new(crate::raw::Raw::new(false)),
+            "raw-direct" => Box::new(crate::raw::Raw::new(true)),
             "redb" => Box::new(crate::redb::Redb::default()),
             #[cfg(feature = "rocksdb")]
             "rocksdb" => Box::new(crate::rocksdb::RocksDb::default()),
+            "sqlite" => Box::new(crate::sqlite::Sqlite::default()),
             _ => return None,
         })
     }

@@ -6,7 +6,11 @@ use crate::run::{Contender, RunOptions};
 use crate::{Error, Result};
 
 /// The peers of `halite bench kv`, whether they are built into a program or not.
-pub(crate) const STORES: &[&str] = &["fjall", "lmdb", "redb", "rocksdb"];
+pub(crate) const STORES: &[&str] =
+    &["fjall", "lmdb", "redb", "rocksdb", "sqlite", "raw-buffered", "raw-direct"];
+
+/// Those of them that are the limit of the disk, and no stores: they take puts alone.
+pub(crate) const RAW: [&str; 2] = ["raw-buffered", "raw-direct"];
 
 /// The peers of `halite bench blocks`.
 pub(crate) const BLOCKS: &[&str] = &["libpmemlog", "libpmemblk", "libpmemobj"];

@@ -103,13 +103,15 @@ pub struct Kv {
 impl Kv {
     pub(super) fn run(&self, program: &mut Program<'_>) -> Result<()> {
         let options = self.options()?;
-        let peers = peers::choose(
+        let mut peers = peers::choose(
             program.peers,
             "kv",
             peers::STORES,
             &self.peer,
             self.common.profile.is_some(),
         )?;
+        let are_all_loads = options.workloads.iter().all(|workload| *workload == Workload::Load);
+        peers.retain(|name| are_all_loads || !peers::RAW.contains(&&**name));
         let mut stores = self.stores(program, &peers)?;
         if let Some(folder) = &self.load_and_wait {
             let named =
