@@ -44,7 +44,7 @@ pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;
 impl Store {
     /// Commits a batch. Returns its last sequence; 0 if there is nothing in it.
     ///
-    /// `prepare`, if it is given, is called in the batch's turn when all earlier batches are visible: it may add to
+    /// `prepare`, if it is given, is called in the batch's turn when all earlier batches are committed: it may add to
     /// the batch, or refuse.
     pub(crate) fn commit(
         &self,
@@ -170,17 +170,25 @@ impl Store {
         }
         let base = self.commits.take_sequences(encoded.records());
         let last = base + u64::from(encoded.records()) - 1;
-        let ends = grants.iter().zip(&memtables).map(|(granted, memtable)| End {
-            zones: Arc::clone(&memtable.zones),
-            lines: granted.lines(),
-        });
         for memtable in &memtables {
             memtable.last.store(last, Ordering::Release);
         }
         let logged = self.wal.as_ref().map(|wal| (wal, wal::append(wal, base, encoded)));
         let durable = durability == Durability::Immediate;
         let user_bytes = encoded.user_bytes();
-        let granted = turn.grant(Entry { ends: ends.collect(), last, user_bytes, durable });
+        let log_end = logged.map(|(_, end)| end).filter(|_| durable);
+        let ends = match logged {
+            Some(_) => Few::new(),
+            None => grants
+                .iter()
+                .zip(&memtables)
+                .map(|(granted, memtable)| End {
+                    zones: Arc::clone(&memtable.zones),
+                    lines: granted.lines(),
+                })
+                .collect(),
+        };
+        let granted = turn.grant(Entry { ends, last, user_bytes, durable, log_end });
 
         let places: Few<_> = grants
             .iter()
@@ -197,24 +205,49 @@ impl Store {
         // One pin for all work in the indexes. Taking it is a fence, too: behind the stores, it would wait for them.
         let pinned = logged.is_none().then(RadixTree::pin);
         self.put(encoded, grants, &memtables, durable)?;
-        if let Some((wal, end)) = logged.filter(|_| durable) {
-            wal.sync_to(end)
-                .map_err(from_log)
-                .inspect_err(|error| self.poison(&error.to_string()))?;
-        }
         for ((fragment, memtable), place) in encoded.fragments().iter().zip(&memtables).zip(&places)
         {
             memtable.add(place.0, fragment.payload());
         }
         drop(pinned);
         let bid = granted.finish();
-        self.ring.wait_committed(bid);
+        match logged {
+            Some((wal, _)) => self.wait_visible(wal, bid, last, log_end)?,
+            None => self.ring.wait_committed(bid),
+        }
         // A batch that is durable is acknowledged, though another thread's work may have failed to sync meanwhile.
         self.health.check()?;
         if durable {
             self.levels.values().note_durable(last);
         }
         Ok(last)
+    }
+
+    /// Returns when a batch of a store with a log is visible; if the log is to be durable up to an end for it, behind a
+    /// sync that it shares.
+    fn wait_visible(&self, wal: &Wal, bid: u64, last: u64, log_end: Option<u64>) -> Result<()> {
+        if let Some(end) = log_end {
+            self.sync_log_to(wal, end)?;
+        }
+        // The first thread of those that shared the sync does it for all.
+        if self.visible() < last {
+            self.commits.hold().reveal(wal);
+        }
+        if self.visible() >= last {
+            return Ok(());
+        }
+        self.ring.wait_committed(bid);
+        // A deferred batch waits for those before it that are to be durable.
+        let awaited = self.commits.hold().awaited_by(last);
+        if let Some(end) = awaited {
+            self.sync_log_to(wal, end)?;
+            self.commits.hold().reveal(wal);
+        }
+        Ok(())
+    }
+
+    fn sync_log_to(&self, wal: &Wal, end: u64) -> Result<()> {
+        wal.sync_to(end).map_err(from_log).inspect_err(|error| self.poison(&error.to_string()))
     }
 
     /// Whether an error refused a batch before it was granted anything, and everything in the store is as certain as
@@ -317,7 +350,7 @@ impl Store {
 
     /// Stage 4 of the ring, alone and in order (algorithm 3).
     pub(crate) fn do_commit(&self, entry: Entry) {
-        self.commits.hold().commit(entry, self.levels.values());
+        self.commits.hold().commit(entry, self.levels.values(), self.wal.as_ref());
     }
 
     /// Makes the last `gidx` of a memtable durable, which is full and committed, and before that all of its batches.
@@ -356,6 +389,7 @@ impl Store {
     pub(crate) fn sync_log(&self, wal: &Wal) -> Result<()> {
         let visible = self.visible();
         wal.sync().map_err(from_log).inspect_err(|error| self.poison(&error.to_string()))?;
+        self.commits.hold().reveal(wal);
         self.levels.values().note_durable(visible);
         Ok(())
     }

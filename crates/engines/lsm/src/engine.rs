@@ -260,7 +260,7 @@ impl Lsm {
             return Ok(());
         }
         let (start, end) = bounds(space, range);
-        let at = ReadAt::now(&self.store);
+        let at = ReadAt::in_turn(&self.store);
         for tree in self.partitioning.partitions_of(range.start(), range.end()) {
             let mut keys = Vec::new();
             let mut scan = TreeScan::new(&at, tree, &start, &end, Direction::Forward)?;

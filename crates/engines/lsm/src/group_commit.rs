@@ -4,11 +4,18 @@
 //! A batch that is to be durable at once was fenced before it came here, and takes all earlier deferred ones along: one
 //! fence for all of their lines. A sync ([`Holder::make_durable`]) does the same without a batch of its own.
 //!
+//! With a log, batches come here before they are synced, so that no thread waits for another one to be woken: one that
+//! is to be durable, and those behind it, become visible when the log is durable up to there ([`Holder::reveal`]). Until
+//! then only a later batch in its turn sees them, for which [`GroupCommit::granted`] is the present: if the log loses
+//! them, it loses that batch too.
+//!
 //! # Invariants
 //!
 //! - `visible` < `next_sequence`, and neither goes back, once the log is replayed.
 //! - The commit points (`commit_id`, and `gidx` of each memtable) never pass a line that is not fenced.
-//! - Without a log, a visible batch is durable or its lines are in `unsynced`; with one, its records are in the log.
+//! - Without a log, a visible batch is durable or its lines are in `unsynced`; with one, its records are in the log, and
+//!   durable if that was asked for.
+//! - What the log has durably is visible once it is committed here: so no table has more than what is visible.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,10 +25,12 @@ use halite_alloc::Segments;
 use halite_contract::{Health, Result};
 use halite_pmem::{Flushed, Words};
 use halite_sim::locks::{Mutex, MutexGuard};
+use halite_sim::planted;
+use halite_wal::Wal;
 
 use crate::experiments::CommitPoints;
 use crate::layout::COMMIT_ID;
-use crate::unsynced::{End, Entry, Unsynced};
+use crate::unsynced::{End, Entry, Unsynced, Waiting};
 use crate::values::Values;
 use crate::zones::LINES;
 
@@ -95,6 +104,11 @@ impl GroupCommit {
         base
     }
 
+    /// The last sequence that was granted, in a turn: with all before it committed, the state that a batch changes.
+    pub(crate) fn granted(&self) -> u64 {
+        self.next_sequence.0.load(Ordering::Relaxed) - 1
+    }
+
     /// Lets the next batch have the sequence that it had in the log, which may be below that of batches in the levels.
     /// Only replaying does this.
     pub(crate) fn set_next_sequence(&self, next: u64) {
@@ -151,12 +165,20 @@ pub(crate) struct Holder<'a> {
 }
 
 impl Holder<'_> {
-    /// Makes the next batch in the ring's order visible. If it is to be durable, all earlier ones become durable too;
-    /// an error of that poisons the store.
-    pub(crate) fn commit(&mut self, entry: Entry, values: &Values) {
+    /// Makes the next batch in the ring's order visible, or, with a log, lets it wait for that. If it is to be durable,
+    /// all earlier ones become durable too; an error of that poisons the store.
+    pub(crate) fn commit(&mut self, entry: Entry, values: &Values, wal: Option<&Wal>) {
         let of = self.of;
         // No batch is committed behind one that could not be.
         if of.health.failure().is_some() {
+            return;
+        }
+        // Only one thread at a time is here: the sum need not be made in one step.
+        of.user_bytes.store(of.user_bytes() + entry.user_bytes, Ordering::Relaxed);
+        if let Some(wal) = wal {
+            let Entry { last, log_end, .. } = entry;
+            self.unsynced.waiting.push_back(Waiting { last, log_end });
+            self.reveal(wal);
             return;
         }
         if entry.durable {
@@ -173,9 +195,26 @@ impl Holder<'_> {
                 self.unsynced.ends.extend(entry.ends);
             }
         }
-        // Only one thread at a time is here: the sum need not be made in one step.
-        of.user_bytes.store(of.user_bytes() + entry.user_bytes, Ordering::Relaxed);
         of.visible.store(entry.last, Ordering::Release);
+    }
+
+    /// Makes the batches visible that wait, up to the first one of which the log is not durable.
+    pub(crate) fn reveal(&mut self, wal: &Wal) {
+        let has_come = |waiting: &mut Waiting| match waiting.log_end {
+            Some(end) => planted!("lsm.revealed-before-log", true, wal.is_synced(end)),
+            None => true,
+        };
+        while let Some(Waiting { last, log_end }) = self.unsynced.waiting.pop_front_if(has_come) {
+            self.unsynced.batches = if log_end.is_some() { 0 } else { self.unsynced.batches + 1 };
+            debug_assert!(last > self.of.visible() && last < self.of.granted() + 1);
+            self.of.visible.store(last, Ordering::Release);
+        }
+    }
+
+    /// Up to where the log has to be durable before everything up to a sequence is visible, once it is committed.
+    pub(crate) fn awaited_by(&self, last: u64) -> Option<u64> {
+        let waiting = self.unsynced.waiting.iter().take_while(|waiting| waiting.last <= last);
+        waiting.filter_map(|waiting| waiting.log_end).last()
     }
 
     /// Makes every batch durable that was committed and is not, but for those that a log has. One fence; one more if

@@ -105,8 +105,9 @@ impl Store {
             Err(error) if lacks_space(&error) || is_full(&error) => {}
             rolled => rolled?,
         }
-        self.sync()?;
+        // Before the sync: a removal that becomes visible meanwhile hides nothing that may be dropped.
         let durable = self.visible();
+        self.sync()?;
         let mut handed_on = false;
         while self.hand_on(Some(durable))? {
             handed_on = true;

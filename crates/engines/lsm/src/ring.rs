@@ -1,24 +1,24 @@
 //! The reorder ring (Yan §3.2.3, algorithms 1 to 3): many threads write at once, and commit in order.
 //!
 //! ```text
-//!          pid            hid                          bid
-//!           │              │                            │
-//!   ──┬─────▼──┬────────┬──▼─────┬────────┬────────┬────▼───
-//!     │commits │ next   │ writes │finished│ writes │in turn
-//!   ──┴────────┴────────┴────────┴────────┴────────┴────────
+//!               pid                          bid
+//!                │                            │
+//!   ──┬────────┬─▼──────┬────────┬────────┬────▼───
+//!     │committed│ writes │finished│ writes │in turn
+//!   ──┴────────┴────────┴────────┴────────┴────────
 //! ```
 //!
 //! A walk: [`Ring::enter`] waits until no thread has the turn, and takes the next handle (`bid`). In its turn, alone,
 //! the thread gets its sequence and space, which must be in order, and leaves them in the handle's slot
 //! ([`Turn::grant`]). Then it writes, beside all others. [`Granted::finish`] says that it is done: a thread that
-//! finds the oldest handle that is not committed (`hid`) finished commits it, and all finished ones behind it, each
-//! when the one before is committed (`pid`). So no thread waits to leave its work to another; a thread that has to
+//! finds the oldest handle that is not committed (`pid`) finished commits it, and all finished ones behind it, unless
+//! another thread is at it, which then does so. So no thread waits to leave its work to another; a thread that has to
 //! know when its handle is committed waits ([`Ring::wait_committed`]).
 //!
-//! In the paper a thread takes its handle first, and waits until it is that handle's turn. With more threads than
-//! processors, each turn would then wait for a thread that does not run; here it goes to one that does. Unlike the
-//! paper's, whose threads spin, waiting is by a [`WaitStrategy`], and a thread that commits wakes those that wait for
-//! it, once.
+//! In the paper a thread takes its handle first, and waits until it is that handle's turn; and several threads commit,
+//! each when the one before has (by a second counter, `hid`). With more threads than processors, each would wait for a
+//! thread that does not run; here turns go to one that does, and one thread commits for all. Unlike the paper's, whose
+//! threads spin, waiting is by a [`WaitStrategy`], and a thread that commits wakes those that wait for it, once.
 //!
 //! A handle that is dropped counts as finished, with the content of its slot: a thread that fails stops no other.
 
@@ -27,7 +27,7 @@ use std::cell::Cell;
 use crate::experiments::WaitStrategy;
 use halite_sim::locks::Mutex;
 
-use crate::sync::{AtomicU64, Ordering, unless_weakened};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, unless_weakened};
 use crate::wait::{Place, Waiting};
 
 /// The ring. A turn leaves a `T` in its slot for the commit.
@@ -36,8 +36,10 @@ pub(crate) struct Ring<T> {
     bid: Line,
     /// Where the turn is waited for.
     turn: Place,
-    hid: Line,
+    /// The first handle that is not committed.
     pid: Line,
+    /// Whether a thread commits.
+    committing: AtomicBool,
     /// Where commits are waited for.
     committed: Place,
     slots: Box<[Slot<T>]>,
@@ -49,8 +51,8 @@ pub(crate) struct Ring<T> {
 struct Line(AtomicU64);
 
 struct Slot<T> {
-    /// One more than the handle that finished here last. It is not just a mark: `hid` may be a round ahead of a
-    /// handle that is being committed.
+    /// One more than the handle that finished here last. It is not just a mark: a thread may look at the slot of a
+    /// handle that was committed a round ago.
     finished: AtomicU64,
     entry: Mutex<Option<T>>,
 }
@@ -65,8 +67,8 @@ impl<T> Ring<T> {
             bid: line(),
             turn: Place::new(),
             committed: Place::new(),
-            hid: line(),
             pid: line(),
+            committing: AtomicBool::new(false),
             slots: (0..capacity).map(|_| slot()).collect(),
             waiting: Waiting::new(strategy),
         }
@@ -123,35 +125,34 @@ impl<T> Ring<T> {
         &self.slots[(bid % self.slots.len() as u64) as usize]
     }
 
-    /// Commits the finished handles from `hid` on (algorithm 2).
+    /// Whether the first handle that is not committed is finished. The thread that finishes it later sees, if it is not,
+    /// what this one did before.
+    fn is_next_finished(&self) -> bool {
+        let bid = self.pid.0.load(Ordering::Acquire);
+        // A thread that stops at a mark has changed it, and so has the one that sets it. The changes of one word have
+        // an order: either this thread sees that the mark is set, or the one that sets it sees that `pid` has come to
+        // be `bid`, and goes on.
+        let finished = &self.slot(bid).finished;
+        let is_it = |mark: u64| mark == bid + 1;
+        is_it(finished.load(Ordering::Acquire))
+            || unless_weakened!(StopsUnseen, false, is_it(finished.fetch_add(0, Ordering::AcqRel)))
+    }
+
+    /// Commits the finished handles from `pid` on (algorithm 2), unless another thread is at it.
     fn commit_finished(&self, commit: &impl Fn(u64, T)) {
         let mut committed = false;
-        loop {
-            let bid = self.hid.0.load(Ordering::Acquire);
-            // A thread that stops at a mark has changed it, and so has the one that sets it. The changes of one word
-            // have an order: either this thread sees that the mark is set, or the one that sets it sees that `hid`
-            // has come to be `bid`, and goes on.
-            let finished = &self.slot(bid).finished;
-            let is_it = |mark: u64| mark == bid + 1;
-            let is_finished = is_it(finished.load(Ordering::Acquire))
-                || unless_weakened!(
-                    StopsUnseen,
-                    false,
-                    is_it(finished.fetch_add(0, Ordering::AcqRel))
-                );
-            if !is_finished {
-                break;
-            }
-            let taken =
-                self.hid.0.compare_exchange(bid, bid + 1, Ordering::AcqRel, Ordering::Relaxed);
-            if taken.is_ok() {
-                if committed && self.pid.0.load(Ordering::Relaxed) != bid {
-                    // The thread that commits the handles between may wait for a handle that this one has committed.
-                    self.waiting.wake_all(&self.committed);
-                }
-                self.commit_one(bid, commit);
+        while self.is_next_finished() && !self.committing.swap(true, Ordering::AcqRel) {
+            while self.is_next_finished() {
+                self.commit_one(commit);
                 committed = true;
             }
+            // A thread that found this one at it has changed the word before, so that what it finished is seen now; or
+            // it changes the word later, and commits.
+            unless_weakened!(
+                LeavesUnseen,
+                self.committing.store(false, Ordering::Release),
+                _ = self.committing.swap(false, Ordering::AcqRel)
+            );
         }
         // All at once: to wake a thread takes longer than a commit.
         if committed {
@@ -159,9 +160,9 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Stage 4 (algorithm 3).
-    fn commit_one(&self, bid: u64, commit: &impl Fn(u64, T)) {
-        self.wait_first(bid);
+    /// Stage 4 (algorithm 3), of the first handle that is not committed.
+    fn commit_one(&self, commit: &impl Fn(u64, T)) {
+        let bid = self.pid.0.load(Ordering::Relaxed);
         let entry = self.slot(bid).entry.lock().take();
         if let Some(entry) = entry {
             commit(bid, entry);

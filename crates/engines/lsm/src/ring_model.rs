@@ -129,6 +129,7 @@ macro_rules! found {
 found! {
     loom_finds_a_relaxed_finish: FinishedRelaxed;
     loom_finds_who_stops_unseen: StopsUnseen;
+    loom_finds_who_leaves_unseen: LeavesUnseen;
     loom_finds_a_relaxed_grant: GrantedRelaxed;
     loom_finds_a_relaxed_commit: CommittedRelaxed;
 }

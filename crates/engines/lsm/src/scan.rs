@@ -25,19 +25,29 @@ use crate::zones::Zones;
 pub(crate) struct ReadAt {
     pub(crate) store: Arc<Store>,
     pub(crate) sequence: u64,
+    /// What is kept for it: this state, or an earlier one.
+    registered: u64,
 }
 
 impl ReadAt {
     /// The state that is visible now.
     pub(crate) fn now(store: &Arc<Store>) -> Arc<Self> {
         let sequence = store.snapshots.register(store.commits.visible_word());
-        Arc::new(Self { store: Arc::clone(store), sequence })
+        Arc::new(Self { store: Arc::clone(store), sequence, registered: sequence })
+    }
+
+    /// The state that a batch changes, in its turn, with all earlier ones committed: it may not be visible yet, and has
+    /// the newest versions of all keys, which are always kept.
+    pub(crate) fn in_turn(store: &Arc<Store>) -> Arc<Self> {
+        let registered = store.snapshots.register(store.commits.visible_word());
+        let sequence = store.commits.granted();
+        Arc::new(Self { store: Arc::clone(store), sequence, registered })
     }
 }
 
 impl Drop for ReadAt {
     fn drop(&mut self) {
-        self.store.snapshots.unregister(self.sequence);
+        self.store.snapshots.unregister(self.registered);
         self.store.let_values_go();
     }
 }
@@ -448,7 +458,7 @@ impl Store {
         end: &[u8],
         then: u64,
     ) -> Result<bool> {
-        let at = ReadAt::now(self);
+        let at = ReadAt::in_turn(self);
         let mut scan = TreeScan::new(&at, tree, start, end, Direction::Forward)?;
         let in_memory = scan.coverages.iter().any(|coverage| coverage.has_since(start, end, then));
         if in_memory || scan.levels.iter.has_deletes_since(then).map_err(from_levels)? {

@@ -1,5 +1,6 @@
 //! Batches on their way: entries of the ring, and those that were committed and are not known to be durable.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ pub(crate) struct Entry {
     /// Bytes of keys and values.
     pub(crate) user_bytes: u64,
     pub(crate) durable: bool,
+    /// Up to where the log has to be durable before the batch is visible, if it is to be durable and there is a log.
+    pub(crate) log_end: Option<u64>,
 }
 
 /// The lines of a batch in one memtable.
@@ -32,4 +35,12 @@ pub(crate) struct End {
 pub(crate) struct Unsynced {
     pub(crate) ends: Vec<End>,
     pub(crate) batches: u64,
+    /// Batches that were committed, in their order, and wait for a sync of the log, or for one that does.
+    pub(crate) waiting: VecDeque<Waiting>,
+}
+
+/// A batch that is not visible yet.
+pub(crate) struct Waiting {
+    pub(crate) last: u64,
+    pub(crate) log_end: Option<u64>,
 }

@@ -9,6 +9,8 @@ pub(crate) enum Weakness {
     FinishedRelaxed,
     /// A thread that stops at a handle that is not finished leaves no trace for the thread that finishes it.
     StopsUnseen,
+    /// A thread that ends committing need not see what another one left to it meanwhile.
+    LeavesUnseen,
     /// A turn need not see the one before.
     GrantedRelaxed,
     /// A thread that finds a handle committed need not see the commit.

@@ -350,6 +350,12 @@ impl Wal {
         self.group.commit(end, take, |()| self.write(true))
     }
 
+    /// Whether it is durable up to an end that [`Wal::append`] returned.
+    #[must_use]
+    pub fn is_synced(&self, end: u64) -> bool {
+        self.group.is_synced(end)
+    }
+
     /// Gives everything that was appended to the operating system, so that the end of the process does not take it: no
     /// sync.
     ///
