@@ -224,6 +224,8 @@ bugs! {
         "An edit says that tables are there, and the folder is not synced.";
     "lsm.log-removed-before-table" "lsm/src/flush.rs", LsmLog(Mixed), Memory, 20,
         "A file of the log goes before its memtable is durably a table.";
+    "lsm.revealed-before-log" "lsm/src/group_commit.rs", LsmLog(Few), FailingSyncs, 60,
+        "A batch that is to be durable is visible before the log is synced.";
     "wal.torn-log-taken" "wal/src/batch.rs", LsmLog(Few), Memory, 10,
         "A batch at the end of the log is taken for whole without a look at its check.";
 }

@@ -78,3 +78,24 @@ fn a_write_behind_failed_background_work_is_refused_and_not_stored() {
     }
     assert!(failed > 10, "a sync failed {failed} times");
 }
+
+#[test]
+fn a_write_whose_sync_failed_is_not_read() {
+    for durable in [Durable::Pool, Durable::Log] {
+        let medium = Medium::new(Domain::PageCache, CAPACITY).unwrap();
+        let engine = open(&medium, durable);
+        let space = engine.key_space("space").unwrap();
+        put(&*engine, space, b"key", Durability::Immediate).unwrap();
+        medium.machine().fail_sync_after(Some(0));
+        let ops = [
+            Op::Put { space, key: b"key", value: b"later" },
+            Op::Put { space, key: b"new", value: b"later" },
+        ];
+        assert!(engine.write(&ops, Durability::Immediate).is_err(), "{durable:?}");
+        medium.machine().fail_sync_after(None);
+        let found = |key: &[u8]| engine.get(space, key).unwrap().map(|value| value.to_vec());
+        assert_eq!((found(b"key"), found(b"new")), (Some(vec![7; 100]), None), "{durable:?}");
+        assert!(engine.write(&ops, Durability::Deferred).is_err(), "{durable:?}");
+        assert_eq!((found(b"key"), found(b"new")), (Some(vec![7; 100]), None), "{durable:?}");
+    }
+}
