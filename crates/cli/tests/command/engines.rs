@@ -69,6 +69,23 @@ fn a_backup_is_restored_by_the_engine_that_is_named() {
 }
 
 #[test]
+fn a_database_that_has_lost_its_pool_is_not_made_anew() {
+    let home = Home::new();
+    home.ok(&["put", "data", "a", "1", "--engine", "lsm"]);
+    fs::rename(home.path("data/pool.halite"), home.path("lost")).unwrap();
+    for engine in [&[][..], &["--engine", "lsm"], &["--engine", "indexlog"]] {
+        home.run(&[&["put", "data", "b", "2"], engine].concat())
+            .failed(1, "data/pool.halite: it is missing, and");
+        assert!(!home.path("data/pool.halite").exists(), "{engine:?}");
+    }
+    fs::rename(home.path("lost"), home.path("data/pool.halite")).unwrap();
+    assert_eq!(home.text(&["get", "data", "a"]), "1");
+    // A file system of its own has a folder before there are levels.
+    fs::create_dir_all(home.path("mounted/levels/lost+found")).unwrap();
+    home.ok(&["put", "mounted", "a", "1", "--engine", "lsm"]);
+}
+
+#[test]
 fn an_option_that_one_engine_has_chooses_it() {
     let home = Home::in_memory();
     home.file("input", "a\t1\n");

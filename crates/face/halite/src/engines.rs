@@ -1,5 +1,7 @@
 //! The engines, by name: the registry, and a database's use of the row of its engine.
 
+use std::fs::DirEntry;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -63,7 +65,11 @@ pub fn find_engine(name: &str) -> Result<&'static Registration> {
 /// # Errors
 /// [`Error::UnknownEngine`] if there is no engine `name`; else why the store does not open.
 pub fn open_engine(name: &str, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
-    Ok((find_engine(name)?.open)(options)?)
+    let engine = find_engine(name)?;
+    if is_to_be_made(options) {
+        check_alone(options)?;
+    }
+    Ok((engine.open)(options)?)
 }
 
 /// The engine that a new store is made by: the first that the options ask for, or the default of the medium.
@@ -91,13 +97,22 @@ fn domain_of(options: &EngineOptions) -> Result<Domain> {
     Ok(pool.domain())
 }
 
+/// Whether an opening makes the store, as there is none.
+fn is_to_be_made(options: &EngineOptions) -> bool {
+    options.create && !Pool::exists(&options.pool, &options.pool_options)
+}
+
 /// Refuses to make a pool where an engine's files lie beside the place: a database was there, and has lost its pool.
 fn check_alone(options: &EngineOptions) -> Result<()> {
     let folder = options.pool.parent().filter(|_| !options.pool_options.in_memory);
     for beside in folders_beside() {
         let beside = folder.map(|folder| folder.join(beside));
+        // A file system that is mounted there has a folder of its own.
+        let is_of_database = |entry: io::Result<DirEntry>| {
+            entry.is_ok_and(|entry| entry.file_name() != "lost+found")
+        };
         let has_files =
-            |folder: &PathBuf| folder.read_dir().is_ok_and(|mut all| all.next().is_some());
+            |folder: &PathBuf| folder.read_dir().is_ok_and(|mut all| all.any(is_of_database));
         if let Some(beside) = beside.filter(has_files) {
             return Err(EngineError::Damaged {
                 what: options.pool.display().to_string(),
@@ -114,7 +129,7 @@ fn check_alone(options: &EngineOptions) -> Result<()> {
 
 /// Opens a store by the engine that made it, or makes one.
 pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
-    if options.create && !Pool::exists(&options.pool, &options.pool_options) {
+    if is_to_be_made(options) {
         check_alone(options)?;
         return Ok((engine_for(options)?.open)(options)?);
     }

@@ -32,7 +32,11 @@ pub enum Error {
     },
 
     /// The pool's file cannot be written to.
-    #[error("{}: the pool is read-only; make it writable for this user", path.display())]
+    #[error(
+        "{}: the pool is read-only, and an opening may have to write; make it writable for this user, or, on a file \
+         system that is mounted read-only, copy the database elsewhere",
+        path.display()
+    )]
     ReadOnly {
         /// The pool's file.
         path: PathBuf,

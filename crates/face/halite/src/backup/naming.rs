@@ -19,6 +19,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
 use super::BackupError;
 use super::workshop::{self, Workshop, failed, lock};
 use crate::engines::folders_beside;
@@ -185,7 +188,13 @@ impl<'a> Naming<'a> {
                 let home = self.workshop.home();
                 if is_named { Ok(()) } else { Err(BackupError::Exists { path: home.to_owned() }) }
             }
-            named => named.map_err(failed("name", &pool)),
+            Err(_) => match rename_if_free(&made, &pool) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                    Err(BackupError::Exists { path: self.workshop.home().to_owned() })
+                }
+                named => named.map_err(failed("name", &pool)),
+            },
+            Ok(()) => Ok(()),
         }
     }
 
@@ -245,6 +254,18 @@ pub(super) fn is_there(path: &Path) -> Result<bool, BackupError> {
     folder::is_there(path).map_err(failed("look at", path))
 }
 
+/// Gives a file a name that no other has, on a file system without hard links.
+fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The file system cannot: a name that another process makes right now would be replaced.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if folder::is_there(to)? => {
+            Err(ErrorKind::AlreadyExists.into())
+        }
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::rename(from, to),
+        renamed => Ok(renamed?),
+    }
+}
+
 fn is_same(one: &File, other: &File) -> io::Result<bool> {
     let (one, other) = (one.metadata()?, other.metadata()?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
@@ -253,6 +274,19 @@ fn is_same(one: &File, other: &File) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_without_a_link_is_given_if_it_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let [made, other, pool] = ["made", "other", "pool"].map(|name| folder.path().join(name));
+        fs::write(&made, "made").unwrap();
+        fs::write(&other, "other").unwrap();
+        rename_if_free(&made, &pool).unwrap();
+        assert!(!made.exists() && fs::read_to_string(&pool).unwrap() == "made");
+        let refused = rename_if_free(&other, &pool).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert!(other.exists() && fs::read_to_string(&pool).unwrap() == "made");
+    }
 
     #[test]
     fn a_marker_is_read_as_it_was_written() {
