@@ -270,21 +270,25 @@ impl Serve {
     /// The threads on a medium, those included that would have no partition. Where each turn of a thread ends with a
     /// sync, the kernel and the clients make better use of half the cores.
     fn threads_on(&self, domain: Domain) -> usize {
-        match (self.threads, domain) {
-            (Some(threads), _) => threads as usize,
-            (None, Domain::PageCache) => (cores() / 2).max(1),
-            (None, _) => cores(),
+        match self.threads {
+            Some(threads) => threads as usize,
+            None if self.syncs_each_turn(domain) => (cores() / 2).max(1),
+            None => cores(),
         }
     }
 
     /// Why there are so many threads, if nobody asked for them.
     fn reason_for_threads(&self, domain: Domain) -> &'static str {
-        match (self.threads, domain) {
-            (None, Domain::PageCache) => {
-                ", the default on page-cache: half the cores (--threads sets it)"
+        match self.threads {
+            None if self.syncs_each_turn(domain) => {
+                ", half the cores, as each turn ends with a sync (--threads sets it)"
             }
             _ => "",
         }
+    }
+
+    fn syncs_each_turn(&self, domain: Domain) -> bool {
+        domain == Domain::PageCache && self.sync() == SyncPolicy::Always
     }
 
     fn sync(&self) -> SyncPolicy {

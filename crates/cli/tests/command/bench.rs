@@ -150,7 +150,11 @@ fn wrong_input_is_refused_before_anything_is_measured() {
     for (args, code, named) in [
         ("kv --workload g", 2, "there is a, b, c, d, e, f, pibench, load"),
         ("kv --engine btree", 2, "there is no engine `btree`; there is indexlog"),
-        ("kv --peer sqlite", 2, "there is fjall, lmdb, redb, rocksdb"),
+        (
+            "kv --peer leveldb",
+            2,
+            "there is fjall, lmdb, redb, rocksdb, sqlite, raw-buffered, raw-direct",
+        ),
         ("kv --peer lmdb", 2, "`scripts/bench-peers kv --peer lmdb`"),
         ("blocks --peer libpmemlog", 2, "`scripts/bench-peers blocks --peer libpmemlog`"),
         ("blocks --only lag", 2, "there is no experiment `lag`; there is"),

@@ -65,7 +65,7 @@ fn partitions_stay_until_others_are_asked_for() {
         let said =
             format!("{} for {partitions} partitions", threads.unwrap_or(default.min(partitions)));
         assert!(served.banner.contains(&said), "{args:?}: {}", served.banner);
-        let is_told = served.banner.contains("half the cores (--threads sets it)");
+        let is_told = served.banner.contains("(--threads sets it)");
         assert_eq!(is_told, threads.is_none() && is_page_cache, "{}", served.banner);
         let mut connection = served.connect();
         served.expect(&mut connection, "MSETNX a 1 b 2 c 3\r\nMGET a b c\r\n", ":");

@@ -145,16 +145,22 @@ impl Store {
         if let Some(prepare) = prepare {
             turn.wait_alone();
             encoded.clear();
-            prepare(encoded)?;
+            let granted = self.commits.granted();
+            if let Err(error) = prepare(encoded) {
+                turn.pass();
+                // Who tries again sees what it was refused for.
+                self.make_visible(granted)?;
+                return Err(error);
+            }
             self.pace.charge(encoded.padded());
         }
         if encoded.is_empty() {
+            let granted = self.commits.granted();
             turn.pass();
-            // Earlier deferred batches become durable, too.
-            return if durability == Durability::Immediate {
-                self.sync().map(|()| 0)
-            } else {
-                Ok(0)
+            // Earlier deferred batches become durable, too; and what the batch found is visible.
+            return match durability {
+                Durability::Immediate => self.sync().map(|()| 0),
+                Durability::Deferred => self.make_visible(granted).map(|()| 0),
             };
         }
         if encoded.padded() > BATCH_BYTES_MAX {
@@ -238,6 +244,13 @@ impl Store {
         }
         self.ring.wait_committed(bid);
         // A deferred batch waits for those before it that are to be durable.
+        self.make_visible(last)
+    }
+
+    /// Makes everything visible up to a sequence, as far as it is committed, behind a sync if a log has to be durable
+    /// for it.
+    fn make_visible(&self, last: u64) -> Result<()> {
+        let Some(wal) = &self.wal else { return Ok(()) };
         let awaited = self.commits.hold().awaited_by(last);
         if let Some(end) = awaited {
             self.sync_log_to(wal, end)?;

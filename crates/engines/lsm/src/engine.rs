@@ -226,7 +226,7 @@ impl Lsm {
         if several { Durability::Immediate } else { durability }
     }
 
-    /// Encodes operations. Removals of ranges depend on the visible keys and on earlier puts of the batch: in a turn.
+    /// Encodes operations. Removals of ranges depend on the keys that are there and on earlier puts of the batch: in a turn.
     fn encode(&self, ops: &[Op<'_>], large: &Large<'_>, encoded: &mut Encoded) -> Result<()> {
         for (number, op) in ops.iter().enumerate() {
             match *op {

@@ -15,7 +15,8 @@
 //! - The commit points (`commit_id`, and `gidx` of each memtable) never pass a line that is not fenced.
 //! - Without a log, a visible batch is durable or its lines are in `unsynced`; with one, its records are in the log, and
 //!   durable if that was asked for.
-//! - What the log has durably is visible once it is committed here: so no table has more than what is visible.
+//! - No table has more than what is visible: a memtable is frozen in a turn, behind a sync that reveals what was
+//!   committed, and what is committed later has its log synced, and is revealed at once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use halite_wal::Wal;
 
 use crate::experiments::CommitPoints;
 use crate::layout::COMMIT_ID;
-use crate::unsynced::{End, Entry, Unsynced, Waiting};
+use crate::unsynced::{End, Entry, Unrevealed, Unsynced};
 use crate::values::Values;
 use crate::zones::LINES;
 
@@ -177,7 +178,7 @@ impl Holder<'_> {
         of.user_bytes.store(of.user_bytes() + entry.user_bytes, Ordering::Relaxed);
         if let Some(wal) = wal {
             let Entry { last, log_end, .. } = entry;
-            self.unsynced.waiting.push_back(Waiting { last, log_end });
+            self.unsynced.waiting.push_back(Unrevealed { last, log_end });
             self.reveal(wal);
             return;
         }
@@ -190,7 +191,7 @@ impl Holder<'_> {
             }
         } else {
             self.unsynced.batches += 1;
-            // Where there is a log, a sync concerns the log: memtables may go before.
+            // While a log is replayed, it has them: memtables may go before.
             if !of.is_logged {
                 self.unsynced.ends.extend(entry.ends);
             }
@@ -200,13 +201,14 @@ impl Holder<'_> {
 
     /// Makes the batches visible that wait, up to the first one of which the log is not durable.
     pub(crate) fn reveal(&mut self, wal: &Wal) {
-        let has_come = |waiting: &mut Waiting| match waiting.log_end {
+        let has_come = |waiting: &mut Unrevealed| match waiting.log_end {
             Some(end) => planted!("lsm.revealed-before-log", true, wal.is_synced(end)),
             None => true,
         };
-        while let Some(Waiting { last, log_end }) = self.unsynced.waiting.pop_front_if(has_come) {
+        while let Some(Unrevealed { last, log_end }) = self.unsynced.waiting.pop_front_if(has_come)
+        {
             self.unsynced.batches = if log_end.is_some() { 0 } else { self.unsynced.batches + 1 };
-            debug_assert!(last > self.of.visible() && last < self.of.granted() + 1);
+            debug_assert!(last > self.of.visible() && last <= self.of.granted());
             self.of.visible.store(last, Ordering::Release);
         }
     }

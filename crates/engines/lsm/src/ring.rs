@@ -140,11 +140,15 @@ impl<T> Ring<T> {
 
     /// Commits the finished handles from `pid` on (algorithm 2), unless another thread is at it.
     fn commit_finished(&self, commit: &impl Fn(u64, T)) {
-        let mut committed = false;
+        let mut committed = 0;
         while self.is_next_finished() && !self.committing.swap(true, Ordering::AcqRel) {
             while self.is_next_finished() {
                 self.commit_one(commit);
-                committed = true;
+                committed += 1;
+                // Others may go on to finish handles: those that wait are woken now and then.
+                if committed % self.slots.len() == 0 {
+                    self.waiting.wake_all(&self.committed);
+                }
             }
             // A thread that found this one at it has changed the word before, so that what it finished is seen now; or
             // it changes the word later, and commits.
@@ -155,7 +159,7 @@ impl<T> Ring<T> {
             );
         }
         // All at once: to wake a thread takes longer than a commit.
-        if committed {
+        if committed > 0 {
             self.waiting.wake_all(&self.committed);
         }
     }

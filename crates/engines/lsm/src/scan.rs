@@ -450,7 +450,7 @@ fn without_space(key: &[u8]) -> Bytes {
 }
 
 impl Store {
-    /// Whether anything changed in a range of a tree since a sequence. In a turn, with everything visible.
+    /// Whether anything changed in a range of a tree since a sequence. In a turn, with everything committed.
     pub(crate) fn changed_since(
         self: &Arc<Self>,
         tree: usize,

@@ -36,11 +36,11 @@ pub(crate) struct Unsynced {
     pub(crate) ends: Vec<End>,
     pub(crate) batches: u64,
     /// Batches that were committed, in their order, and wait for a sync of the log, or for one that does.
-    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) waiting: VecDeque<Unrevealed>,
 }
 
 /// A batch that is not visible yet.
-pub(crate) struct Waiting {
+pub(crate) struct Unrevealed {
     pub(crate) last: u64,
     pub(crate) log_end: Option<u64>,
 }

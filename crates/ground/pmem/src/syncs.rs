@@ -23,6 +23,9 @@ pub(crate) struct Syncs {
     failed: AtomicBool,
 }
 
+/// Ranges for which memory is kept.
+const RANGES_KEPT: usize = 4096;
+
 /// Ranges that threads want durable, and that no sync was asked for yet.
 #[derive(Default)]
 struct Waiting {
@@ -56,6 +59,7 @@ impl Syncs {
         self.group.commit(end, take, |mut ranges| {
             let synced = self.sync(path, || ask(&ranges));
             ranges.clear();
+            ranges.shrink_to(RANGES_KEPT);
             self.waiting.lock().spare = ranges;
             synced
         })

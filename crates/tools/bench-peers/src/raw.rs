@@ -74,6 +74,9 @@ struct RawSession<'a> {
 
 impl Session for RawSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
+        if key.len() + value.len() > PAGE {
+            return Err("the raw loop has records of a page at most".into());
+        }
         let start = self.buffer.as_ptr().align_offset(PAGE);
         let page = &mut self.buffer[start..start + PAGE];
         page[..key.len()].copy_from_slice(key);

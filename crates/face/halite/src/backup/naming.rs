@@ -188,13 +188,13 @@ impl<'a> Naming<'a> {
                 let home = self.workshop.home();
                 if is_named { Ok(()) } else { Err(BackupError::Exists { path: home.to_owned() }) }
             }
-            Err(_) => match rename_if_free(&made, &pool) {
+            Err(error) if lacks_links(&error) => match rename_if_free(&made, &pool) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     Err(BackupError::Exists { path: self.workshop.home().to_owned() })
                 }
                 named => named.map_err(failed("name", &pool)),
             },
-            Ok(()) => Ok(()),
+            named => named.map_err(failed("name", &pool)),
         }
     }
 
@@ -252,6 +252,11 @@ pub(super) fn pool_in(home: &Path) -> PathBuf {
 
 pub(super) fn is_there(path: &Path) -> Result<bool, BackupError> {
     folder::is_there(path).map_err(failed("look at", path))
+}
+
+/// Whether a file system has no hard links.
+fn lacks_links(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP))
 }
 
 /// Gives a file a name that no other has, on a file system without hard links.

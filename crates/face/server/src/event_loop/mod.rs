@@ -474,8 +474,9 @@ impl EventLoop {
 
     /// Makes writes as safe as the policy requires.
     fn sync(&mut self) -> halite::Result<()> {
-        // Writes are refused since.
+        // Writes are refused since; a part may have come from a thread whose sync has not failed.
         if self.has_failed {
+            self.service.store.abandon_syncs();
             return Ok(());
         }
         let due = match self.policy {

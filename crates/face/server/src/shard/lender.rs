@@ -10,7 +10,8 @@
 //! borrowed parts stay until the end of the turn, for any other command that needs them: so under load many commands
 //! share a loan.
 //!
-//! A thread lends at the end of its turn, behind the fence: the writes that a borrower reads are durable.
+//! A thread lends at the end of its turn, behind the fence: the writes that a borrower reads are durable, until a sync
+//! fails.
 
 use std::collections::{HashMap, VecDeque};
 

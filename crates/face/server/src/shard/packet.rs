@@ -413,6 +413,22 @@ mod tests {
     }
 
     #[test]
+    fn replies_that_are_withheld_are_errors_and_later_ones_are_not() {
+        let mut packet = packet(4, 3);
+        packet.execute(|_, _, out| out.resize(LARGE, b'v'));
+        echo(&mut packet);
+        let mut room = Vec::new();
+        packet.withhold_replies(b"MISCONF why", |client_id, len| room.push((client_id, len)));
+        assert_eq!(room, [(8, LARGE)]);
+        while packet.next().is_some() {
+            echo(&mut packet);
+        }
+        let error = "-MISCONF why\r\n".to_owned();
+        let expected = [(0, error), (1, String::new()), (2, "key2".into()), (3, "key3".into())];
+        assert_eq!(answers(&mut packet), expected);
+    }
+
+    #[test]
     fn a_large_reply_has_a_buffer_of_its_own() {
         let mut packet = packet(1, 0);
         let mut written = std::ptr::null();

@@ -201,7 +201,8 @@ impl Peers {
     /// Replaces the replies to the executed requests by an error: their writes could not be made durable.
     pub(crate) fn withhold_replies(&mut self, error: &[u8]) {
         for lane in &mut self.lanes {
-            for packet in &mut lane.executed {
+            // Of a packet whose next request waits for a part, some are executed.
+            for packet in lane.executed.iter_mut().chain(&mut lane.inbound) {
                 packet
                     .withhold_replies(error, |client_id, len| lane.flow.make_room(client_id, len));
             }

@@ -476,7 +476,14 @@ impl Store {
         match self.commit_batch(!puts && overlay.order.is_none()) {
             // Expired keys stay, and stay due, if they cannot be removed.
             Err(_) if !overlay.is_asked_for => return Ok(()),
-            committed => committed?,
+            Err(error) => {
+                // Changes to several partitions are synced with them: if that failed, the next sync tells.
+                if !error.lacks_space() {
+                    self.parts.iter_mut().flatten().for_each(|part| part.unsynced = true);
+                }
+                return Err(error);
+            }
+            Ok(()) => {}
         }
         for (place, changes) in overlay.databases {
             if changes.cleared {
