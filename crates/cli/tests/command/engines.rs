@@ -75,7 +75,7 @@ fn a_database_that_has_lost_its_pool_is_not_made_anew() {
     fs::rename(home.path("data/pool.halite"), home.path("lost")).unwrap();
     for engine in [&[][..], &["--engine", "lsm"], &["--engine", "indexlog"]] {
         home.run(&[&["put", "data", "b", "2"], engine].concat())
-            .failed(4, "data/pool.halite: it is missing, and");
+            .failed(4, "data: damaged: data/pool.halite: it is missing, and");
         assert!(!home.path("data/pool.halite").exists(), "{engine:?}");
     }
     fs::rename(home.path("lost"), home.path("data/pool.halite")).unwrap();
