@@ -85,8 +85,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 
-    /// The number of threads, at most one a partition; by default one a core, and on an ordinary file one for two
-    /// cores, as the others have the syncs and the clients to run. With several partitions a thread,
+    /// The number of threads, at most one a partition; by default one a core, or one for two cores on an ordinary
+    /// file that is synced always, as the syncs and the clients need the others. With several partitions a thread,
     /// a server that recovers answers sooner, for each of them is served as soon as it is there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     threads: Option<u32>,
@@ -277,7 +277,7 @@ impl Serve {
         }
     }
 
-    /// Why there are so many threads, if nobody asked for them.
+    /// The banner's reason for the number of threads, where it is the default of the medium.
     fn reason_for_threads(&self, domain: Domain) -> &'static str {
         match self.threads {
             None if self.syncs_each_turn(domain) => {

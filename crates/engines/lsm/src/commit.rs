@@ -148,7 +148,7 @@ impl Store {
             let granted = self.commits.granted();
             if let Err(error) = prepare(encoded) {
                 turn.pass();
-                // Who tries again sees what it was refused for.
+                // The caller that tries again sees the change that refused it.
                 self.make_visible(granted)?;
                 return Err(error);
             }

@@ -226,7 +226,8 @@ impl Lsm {
         if several { Durability::Immediate } else { durability }
     }
 
-    /// Encodes operations. Removals of ranges depend on the keys that are there and on earlier puts of the batch: in a turn.
+    /// Encodes operations. Removals of ranges depend on the keys that are there and on earlier puts of the batch: they
+    /// are encoded in a turn.
     fn encode(&self, ops: &[Op<'_>], large: &Large<'_>, encoded: &mut Encoded) -> Result<()> {
         for (number, op) in ops.iter().enumerate() {
             match *op {

@@ -25,7 +25,7 @@ use crate::zones::Zones;
 pub(crate) struct ReadAt {
     pub(crate) store: Arc<Store>,
     pub(crate) sequence: u64,
-    /// What is kept for it: this state, or an earlier one.
+    /// The sequence that is registered for this reader: its own, or an earlier one, whose versions are kept too.
     registered: u64,
 }
 

@@ -153,7 +153,7 @@ impl Drop for Leading<'_> {
             side.done.fetch_add(1, Ordering::Relaxed);
         }
         drop(state);
-        // The medium waits for the next leader, and nobody for the others.
+        // The next leader is woken first: the medium is idle until it writes.
         let [next, done] = sides;
         next.wake(1);
         done.wake(i32::MAX as u32);

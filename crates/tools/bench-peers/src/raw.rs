@@ -1,5 +1,5 @@
-//! What the disk itself takes for a durable write: 4 KiB over written blocks, and `fdatasync`. The limit of every store
-//! that syncs each put, and no store: records are kept in memory alone.
+//! The raw loop: each put writes 4 KiB over written blocks, and calls `fdatasync`. Its rate is the limit of every store
+//! that syncs each put. The loop is no store: its records are in memory alone.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

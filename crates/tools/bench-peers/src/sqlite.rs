@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Default)]
 pub(crate) struct Sqlite {
     path: Option<PathBuf>,
-    /// Keeps the log from being copied back by the last session that ends.
+    /// A connection that stays: `SQLite` copies the log into the table when the last one is closed.
     open: Option<Mutex<Connection>>,
 }
 

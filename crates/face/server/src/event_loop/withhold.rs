@@ -1,6 +1,6 @@
-//! What a thread does when its writes could not be made durable.
+//! The replies of a turn whose writes could not be made durable.
 //!
-//! What such a sync left behind is not certain, so that no reply of the turn may leave. A client of this thread that is
+//! A failed sync leaves it open which writes are durable, so that no reply of the turn may leave. A client of this thread that is
 //! owed one is told why, and disconnected: whether its requests without a reply happened, it cannot know. Clients of
 //! other threads get the error as the reply to each of their requests. From then on all threads refuse writes, and reads
 //! go on; they may see writes of that turn, which the next start may not find.
