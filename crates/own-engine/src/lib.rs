@@ -16,8 +16,8 @@
 //! ```
 //!
 //! The seed tells a frame from older content of the segments. Opening applies frames from the root `toy:head` on, up to
-//! the first one that is not whole: its write was not acknowledged. Operations name key spaces, not their ids, which a
-//! reopened store may give anew.
+//! the first one that is not whole: its write was not acknowledged, and its checksum becomes 0. Operations name key
+//! spaces, not their ids, which a reopened store may give anew.
 //!
 //! Collection takes the oldest frame, appends its live operations behind the newest one, and releases the segments that
 //! lie before the frame then. Removals need no room: once the oldest frame is one, all that it removed is gone.
@@ -442,6 +442,13 @@ impl Log {
         for (logical, at, len) in pieces(self.head, self.tail - self.head) {
             let space = self.device.claim(logical, at, len)?;
             found.push(space.flush(0..len));
+        }
+        // What is left of a frame that was not acknowledged: words of the next one could complete it, in another crash.
+        let (last, from) = ((self.tail / SEGMENT) as u32, self.tail % SEGMENT);
+        if self.present.contains(&last) {
+            let mut header = self.device.claim(last, from, FRAME_HEADER)?;
+            header.write_words(8, &[0]);
+            found.push(header.flush(8..FRAME_HEADER));
         }
         self.segments.pool().fence_found(&found)?;
         Ok(count)

@@ -1,10 +1,12 @@
 //! The program with the engine of one's own: the command line, the server, backups and the crash lab have it by its row
 //! in the registry.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_halite-toy");
 
@@ -70,17 +72,20 @@ fn backups_go_from_any_engine_to_any() {
     }
 }
 
-#[test]
-fn the_server_serves_the_engine() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
-    for round in 0..2 {
-        let mut server = Command::new(PROGRAM)
-            .args(["serve", text(&data), "--engine", "toy", "--port", "0"])
+/// A server, and a client of it.
+struct Server {
+    process: Child,
+    client: TcpStream,
+}
+
+impl Server {
+    fn start(data: &Path) -> Self {
+        let mut process = Command::new(PROGRAM)
+            .args(["serve", text(data), "--engine", "toy", "--port", "0"])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut banner = BufReader::new(server.stderr.take().unwrap());
+        let mut banner = BufReader::new(process.stderr.take().unwrap());
         let mut address = None;
         while address.is_none() {
             let mut line = String::new();
@@ -89,13 +94,29 @@ fn the_server_serves_the_engine() {
             address =
                 found.map(|word| word.trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned());
         }
-        let mut client = TcpStream::connect(address.unwrap()).unwrap();
-        let mut ask = |request: &str, reply: &str| {
-            client.write_all(request.as_bytes()).unwrap();
-            let mut found = vec![0; reply.len()];
-            client.read_exact(&mut found).unwrap();
-            assert_eq!(String::from_utf8_lossy(&found), reply, "{request}");
-        };
+        Self { process, client: TcpStream::connect(address.unwrap()).unwrap() }
+    }
+
+    fn ask(&mut self, request: &str, reply: &str) {
+        self.client.write_all(request.as_bytes()).unwrap();
+        let mut found = vec![0; reply.len()];
+        self.client.read_exact(&mut found).unwrap();
+        assert_eq!(String::from_utf8_lossy(&found), reply, "{request}");
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_server_serves_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for round in 0..2 {
+        let mut server = Server::start(&data);
+        let mut ask = |request: &str, reply: &str| server.ask(request, reply);
         if round == 0 {
             ask("SET greeting hello\r\n", "+OK\r\n");
             ask("INCR counter\r\n", ":1\r\n");
@@ -104,9 +125,33 @@ fn the_server_serves_the_engine() {
         ask("GET greeting\r\n", "$5\r\nhello\r\n");
         ask("INCR counter\r\n", &format!(":{}\r\n", 2 + round));
         ask("DBSIZE\r\n", ":2\r\n");
-        server.kill().unwrap();
-        server.wait().unwrap();
+        server.kill();
     }
+}
+
+#[test]
+fn a_frame_that_was_torn_stays_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut server = Server::start(&data);
+    server.ask("SET first 1\r\n", "+OK\r\n");
+    server.ask("SET second the-value-of-second\r\n", "+OK\r\n");
+    server.kill();
+
+    let pool = data.join("pool.halite");
+    let bytes = std::fs::read(&pool).unwrap();
+    let value = b"the-value-of-second";
+    let at = bytes.windows(value.len()).position(|found| found == value).unwrap() as u64;
+    let pool = OpenOptions::new().write(true).open(&pool).unwrap();
+    pool.write_all_at(&[0], at).unwrap();
+    let get = |key| run(&["get", text(&data), key]).status.code();
+    assert_eq!((get("first"), get("second")), (Some(0), Some(3)));
+    // As a write of the same bytes at the same place could, which is torn in its turn.
+    pool.write_all_at(&value[..1], at).unwrap();
+    assert_eq!((get("first"), get("second")), (Some(0), Some(3)));
+    done(&["check", text(&data)]);
+    done(&["put", text(&data), "second", "again"]);
+    assert_eq!(done(&["get", text(&data), "second"]).trim_end(), "again");
 }
 
 #[test]
