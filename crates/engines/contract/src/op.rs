@@ -99,6 +99,18 @@ impl WriteBatch {
         Self::default()
     }
 
+    /// Adds an operation.
+    pub fn push(&mut self, op: &Op<'_>) {
+        match *op {
+            Op::Put { space, key, value } => self.put(space, key, value),
+            Op::Delete { space, key } => self.delete(space, key),
+            Op::DeleteRange { space, start, end } => {
+                let (start, end) = (self.keep(start), end.map(|end| self.keep(end)));
+                self.ops.push(OwnedOp::DeleteRange { space, start, end });
+            }
+        }
+    }
+
     /// Adds a put.
     pub fn put(&mut self, space: KeySpaceId, key: &[u8], value: &[u8]) {
         let (key, value) = (self.keep(key), self.keep(value));
@@ -113,9 +125,7 @@ impl WriteBatch {
 
     /// Adds the removal of every key in `range`.
     pub fn delete_range(&mut self, space: KeySpaceId, range: &KeyRange) {
-        let start = self.keep(range.start());
-        let end = range.end().map(|end| self.keep(end));
-        self.ops.push(OwnedOp::DeleteRange { space, start, end });
+        self.push(&Op::DeleteRange { space, start: range.start(), end: range.end() });
     }
 
     /// Adds the removal of every key that begins with `prefix`.

@@ -215,15 +215,7 @@ impl IndexLog {
         let first = ops.first().and_then(|op| self.only_partition(op));
         match first {
             Some(at) if ops.iter().all(|op| self.only_partition(op) == Some(at)) => {
-                let partition = self.partitions.get(at)?;
-                partition.change(|writer| {
-                    writer.set_bookkeeping(is_bookkeeping);
-                    let written = partition.write(writer, ops, durability);
-                    writer.set_bookkeeping(false);
-                    written?;
-                    partition.pace_snapshot(writer);
-                    Ok(())
-                })
+                self.partitions.get(at)?.commit(ops, durability, is_bookkeeping)
             }
             None if ops.is_empty() && durability == Durability::Immediate => self.sync(),
             _ => self.write_all(ops, durability, &[], is_bookkeeping),

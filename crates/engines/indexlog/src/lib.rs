@@ -19,7 +19,7 @@
 //! behind the log's tail, streams it to the pool, waits for **one fence** (`log/append.rs`), and points the index to it
 //! (`storage/apply.rs`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records
 //! whose last one is marked as the last. Values over 2 KiB go to blocks of their own, and wait for the same fence
-//! (`log/overflow.rs`). A batch on several partitions is made atomic by one fence for all of them (`batch`). A
+//! (`log/overflow.rs`). On an ordinary file, threads that wait share that fence (`group_commit`). A batch on several partitions is made atomic by one fence for all of them (`batch`). A
 //! transaction's write is validated under the same locks: the keys and ranges that it read must be unchanged since its
 //! snapshot (`validation`).
 //!
@@ -67,6 +67,7 @@ mod durability;
 mod engine;
 mod entry;
 mod error;
+mod group_commit;
 mod index;
 mod index_snapshot;
 mod key_spaces;

@@ -16,6 +16,7 @@ use halite_sim::locks::{Mutex, MutexGuard, RwLock};
 use crate::change_log::Segments;
 use crate::closing::Closing;
 use crate::entry::Entry;
+use crate::group_commit::GroupCommit;
 use crate::index::Index;
 use crate::layout::in_partition;
 use crate::read::scans::Scans;
@@ -42,6 +43,7 @@ pub(crate) struct Partition {
     pub(crate) changes: Option<Arc<Segments>>,
     /// Locked before the view, and after the writers of partitions with lower numbers.
     pub(crate) writer: Mutex<Writer>,
+    pub(crate) group_commit: GroupCommit,
     /// Held while a snapshot of the index is taken. Locked before the writer.
     snapshotting: Mutex<()>,
     /// Its number, if the store has several.
@@ -72,6 +74,7 @@ impl Partition {
             scans: Arc::clone(space.scans()),
             changes: log.changes().map(|changes| Arc::clone(changes.segments())),
             writer: Mutex::new(writer),
+            group_commit: GroupCommit::default(),
             snapshotting: Mutex::default(),
             number,
             counted: Mutex::new((0, None)),
@@ -108,7 +111,7 @@ impl Partition {
     /// Writes operations on any key space, internal ones included.
     pub(crate) fn write(
         &self,
-        writer: &mut MutexGuard<'_, Writer>,
+        writer: &mut Writer,
         ops: &[Op<'_>],
         durability: Durability,
     ) -> Result<()> {
@@ -117,6 +120,27 @@ impl Partition {
             self.expand(ops)
                 .and_then(|expanded| writer.write(&self.view, &expanded.ops(ops), durability)),
         )
+    }
+
+    /// Writes operations of a caller, under the writer's lock; `is_bookkeeping` gives them room where puts have none.
+    pub(crate) fn commit(
+        &self,
+        ops: &[Op<'_>],
+        durability: Durability,
+        is_bookkeeping: bool,
+    ) -> Result<()> {
+        let is_awaited = durability == Durability::Immediate && !is_bookkeeping;
+        if is_awaited && GroupCommit::takes(&self.pool, ops) {
+            return self.group_commit.write(self, ops);
+        }
+        self.change(|writer| {
+            writer.set_bookkeeping(is_bookkeeping);
+            let written = self.write(writer, ops, durability);
+            writer.set_bookkeeping(false);
+            written?;
+            self.pace_snapshot(writer);
+            Ok(())
+        })
     }
 
     /// Takes a step of collection that later writes would have to take. Returns whether there is more to do.
@@ -359,6 +383,7 @@ mod tests {
         Durability, Engine, EngineOptions, Error, KeySpaceId, Op, Partitioning, SpaceManagement,
         Transactional, panic_message,
     };
+    use halite_pmem::Domain;
 
     use crate::IndexLog;
 
@@ -399,15 +424,18 @@ mod tests {
     #[test]
     fn a_panic_under_a_writers_lock_is_told_to_every_writer_and_loses_nothing() {
         let places = [
-            ("a write that is not shown yet", 1),
-            ("a batch that is not shown yet", 4),
-            ("a collection", 1),
-            ("a collection", 4),
+            ("a write that is not shown yet", 1, None),
+            ("a write that is not shown yet", 1, Some(Domain::PageCache)),
+            ("a batch that is not shown yet", 4, None),
+            ("a collection", 1, None),
+            ("a collection", 1, Some(Domain::PageCache)),
+            ("a collection", 4, None),
         ];
-        for (place, partitions) in places {
+        for (place, partitions, assume_domain) in places {
             let folder = tempfile::tempdir_in("/dev/shm").unwrap();
             let mut options = EngineOptions::new(folder.path().join("pool"));
             options.pool_options.size_max = 32 << 20;
+            options.pool_options.assume_domain = assume_domain;
             options.partitioning = Some(Partitioning::Hash(partitions));
             let engine = IndexLog::open(&options).unwrap();
             let space = engine.key_space("space").unwrap();
