@@ -29,8 +29,10 @@ pub fn space_suite(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
 pub fn suite(engine: &'static Registration, rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let mut jobs = space_suite(rules);
     for variant in (engine.crash_variants)() {
-        // Schedules are explored under one set of rules: under those of memory, a store has the most to do right.
-        let explored = |rules: &&Rules| !variant.is_concurrent || **rules == Rules::Memory;
+        // Schedules are explored on the two media on which threads wait in different ways.
+        let explored = |rules: &&Rules| {
+            !variant.is_concurrent || matches!(rules, Rules::Memory | Rules::PageCache)
+        };
         for &rules in rules.iter().filter(explored) {
             let share = variant.share * weight(rules);
             let subject = Store::new(variant.clone(), engine.open);
