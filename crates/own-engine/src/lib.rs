@@ -443,10 +443,11 @@ impl Log {
             let space = self.device.claim(logical, at, len)?;
             found.push(space.flush(0..len));
         }
-        // What is left of a frame that was not acknowledged: words of the next one could complete it, in another crash.
-        let (last, from) = ((self.tail / SEGMENT) as u32, self.tail % SEGMENT);
-        if self.present.contains(&last) {
-            let mut header = self.device.claim(last, from, FRAME_HEADER)?;
+        // A frame that was not acknowledged stays lost: else the next frame, torn in its turn, could bring just the words
+        // that this one lacks.
+        let (segment, from) = ((self.tail / SEGMENT) as u32, self.tail % SEGMENT);
+        if self.present.contains(&segment) {
+            let mut header = self.device.claim(segment, from, FRAME_HEADER)?;
             header.write_words(8, &[0]);
             found.push(header.flush(8..FRAME_HEADER));
         }

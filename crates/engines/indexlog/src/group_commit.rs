@@ -2,14 +2,14 @@
 //!
 //! On an ordinary file a fence is a sync, of a hundred microseconds and more, and writes that wait for one under the
 //! writer's lock would take turns. So a thread leaves a copy of its operations, and waits; one of the threads that wait
-//! leads (`halite_sync`): it takes all writes that came while the group before it was synced, and writes them as one
+//! leads (`halite_sync`): it takes all writes that came since the leader before it took its own, and writes them as one
 //! batch. After a power cut the batch is there or not, and readers see it at once, which is more than each of its
-//! writes was promised. Where a batch is refused, its writes are tried one by one, in the order in which they came: one
-//! that finds no room takes no other with it.
+//! writes was promised. Where a batch is refused, each half of it is tried alone, down to single writes: one that finds
+//! no room takes no other with it. Deletes of what is not there are written alone, before the others: nothing.
 //!
 //! | | fences | copies |
 //! |---|---|---|
-//! | writes of a group, up to [`BATCH_LEN_MAX`] | 1 | 1 in DRAM, of keys and values |
+//! | writes of a group, up to [`BATCH_LEN_MAX`], none refused | 1 | 1 in DRAM, of keys and values |
 
 use halite_contract::{Durability, Error, Op, Result, WriteBatch};
 use halite_pmem::{Domain, Pool};
@@ -17,37 +17,51 @@ use halite_sim::locks::Mutex;
 use halite_sync::Group;
 
 use crate::partition::Partition;
-use crate::write::Writer;
+use crate::write::{Writer, is_needless};
 
-/// Bytes of keys and values that a batch of several writes has at most.
+/// Bytes of a batch of several writes, at most.
 const BATCH_LEN_MAX: usize = 256 << 10;
 
-/// A write with more bytes of keys and values is not copied: it is written alone.
+/// A write of more bytes is not copied: it is written alone.
 const COPY_LEN_MAX: usize = 32 << 10;
+
+/// What an operation takes besides its keys and values, more or less.
+const OP_LEN: usize = 64;
 
 /// The writes of threads that wait for the log of a partition.
 #[derive(Default)]
 pub(crate) struct GroupCommit {
     group: Group,
-    waiting: Mutex<Waiting>,
+    /// Those that no leader has taken.
+    waiting: Mutex<Writes>,
     /// The numbers of writes that were refused, whose threads do not know yet.
     refused: Mutex<Vec<(u64, Error)>>,
 }
 
-/// Writes that were not taken yet. They have successive numbers, from 1 on.
+/// Writes with successive numbers.
 #[derive(Default)]
-struct Waiting {
+struct Writes {
     ops: WriteBatch,
     /// How many operations there are up to the end of each write.
     ends: Vec<usize>,
-    /// The number of the last write that was taken before.
-    taken: u64,
+    /// The number of the write before the first.
+    before: u64,
 }
 
-impl Waiting {
+/// A write, and its number.
+type Numbered<'a> = (u64, &'a [Op<'a>]);
+
+impl Writes {
+    /// Adds a write. Returns its number.
+    fn push(&mut self, ops: &[Op<'_>]) -> u64 {
+        ops.iter().for_each(|op| self.ops.push(op));
+        self.ends.push(self.ops.len());
+        self.last()
+    }
+
     /// The number of the last write.
     fn last(&self) -> u64 {
-        self.taken + self.ends.len() as u64
+        self.before + self.ends.len() as u64
     }
 }
 
@@ -59,25 +73,23 @@ impl GroupCommit {
 
     /// Writes operations on a partition, durably, together with those of all threads that wait.
     pub(crate) fn write(&self, partition: &Partition, ops: &[Op<'_>]) -> Result<()> {
-        let number = {
-            let mut waiting = self.waiting.lock();
-            ops.iter().for_each(|op| waiting.ops.push(op));
-            let end = waiting.ops.len();
-            waiting.ends.push(end);
-            waiting.last()
-        };
+        partition.check_spaces(ops)?;
+        let number = self.waiting.lock().push(ops);
         let take = || {
             let mut waiting = self.waiting.lock();
             let last = waiting.last();
-            let next = Waiting { taken: last, ..Waiting::default() };
+            let next = Writes { before: last, ..Writes::default() };
             (std::mem::replace(&mut *waiting, next), last)
         };
         self.group.commit(number, take, |taken| {
             partition.change(|writer| {
-                // Where the leader of a write's group panicked, the write is in no later group.
+                // A write whose leader panicked is in no later group: its thread must not take the success of one for
+                // its own.
                 writer.check_health()?;
                 self.write_group(partition, writer, &taken);
-                partition.pace_snapshot(writer);
+                if writer.check_health().is_ok() {
+                    partition.pace_snapshot(writer);
+                }
                 Ok(())
             })
         })?;
@@ -88,66 +100,67 @@ impl GroupCommit {
         }
     }
 
-    /// Writes what a leader has taken, in batches.
-    fn write_group(&self, partition: &Partition, writer: &mut Writer, taken: &Waiting) {
+    /// Writes what a leader has taken. All of these writes wait, so that any order is right.
+    fn write_group(&self, partition: &Partition, writer: &mut Writer, taken: &Writes) {
         let ops = taken.ops.ops();
         let starts = std::iter::once(0).chain(taken.ends.iter().copied());
-        let writes: Vec<_> =
-            starts.zip(&taken.ends).map(|(start, end)| &ops[start..*end]).collect();
-        let (mut rest, mut number) = (&writes[..], taken.taken);
+        let writes = starts.zip(&taken.ends).map(|(start, end)| &ops[start..*end]);
+        // Also apart: a delete that meets a damaged record.
+        let is_apart = |(_, ops): &Numbered<'_>| {
+            !matches!(is_needless(&partition.view.read(), ops), Ok(false))
+        };
+        let (apart, writes): (Vec<_>, Vec<_>) =
+            (taken.before + 1..).zip(writes).partition(is_apart);
+        for write in apart.chunks(1) {
+            self.write_batch(partition, writer, write);
+        }
+        let mut rest = &writes[..];
         while !rest.is_empty() {
             let (batch, behind) = rest.split_at(batch_of(rest));
-            self.write_batch(partition, writer, batch, number);
-            number += batch.len() as u64;
+            self.write_batch(partition, writer, batch);
             rest = behind;
         }
     }
 
-    /// Writes a batch; `before` is the number of the write before it.
-    fn write_batch(
-        &self,
-        partition: &Partition,
-        writer: &mut Writer,
-        writes: &[&[Op<'_>]],
-        before: u64,
-    ) {
-        let mut write = |ops: &[Op<'_>]| partition.write(writer, ops, Durability::Immediate);
-        let Err(error) = write(&writes.concat()) else { return };
-        let mut failure = Some(error);
-        for (number, ops) in (before + 1..).zip(writes) {
-            let refused = match writes {
-                [_] => failure.take(),
-                _ => match write(ops) {
-                    // The first of them learns why no other is written any more.
-                    Err(Error::Poisoned { why }) => {
-                        failure.take().or(Some(Error::Poisoned { why }))
-                    }
-                    written => written.err(),
-                },
-            };
-            self.refused.lock().extend(refused.map(|error| (number, error)));
+    /// Writes a batch, or what of it is not refused.
+    fn write_batch(&self, partition: &Partition, writer: &mut Writer, batch: &[Numbered<'_>]) {
+        let ops: Vec<_> = batch.iter().flat_map(|(_, ops)| *ops).copied().collect();
+        let Err(error) = partition.write(writer, &ops, Durability::Immediate) else { return };
+        let [(first, _), others @ ..] = batch else { return };
+        if others.is_empty() {
+            self.refused.lock().push((*first, error));
+        } else if writer.check_health().is_err() {
+            // One thread learns why no other is written any more.
+            let others = others.iter().filter_map(|(number, _)| {
+                writer.check_health().err().map(|poisoned| (*number, poisoned))
+            });
+            self.refused.lock().extend(std::iter::once((*first, error)).chain(others));
+        } else {
+            let (half, other) = batch.split_at(batch.len() / 2);
+            self.write_batch(partition, writer, half);
+            self.write_batch(partition, writer, other);
         }
     }
 }
 
 /// How many of the first writes are one batch.
-fn batch_of(writes: &[&[Op<'_>]]) -> usize {
+fn batch_of(writes: &[Numbered<'_>]) -> usize {
     let mut len = 0;
-    let fits = |ops: &&&[Op<'_>]| {
+    let fits = |(_, ops): &&Numbered<'_>| {
         len += byte_len(ops);
         len <= BATCH_LEN_MAX
     };
     writes.iter().take_while(fits).count().max(1)
 }
 
-/// Bytes of keys and values.
+/// Bytes that operations take.
 fn byte_len(ops: &[Op<'_>]) -> usize {
     let len = |op: &Op<'_>| match *op {
         Op::Put { key, value, .. } => key.len() + value.len(),
         Op::Delete { key, .. } => key.len(),
         Op::DeleteRange { start, end, .. } => start.len() + end.map_or(0, <[u8]>::len),
     };
-    ops.iter().map(len).sum()
+    ops.iter().map(|op| OP_LEN + len(op)).sum()
 }
 
 #[cfg(test)]
@@ -183,16 +196,18 @@ mod tests {
         batches: impl IntoIterator<Item = Vec<Op<'a>>>,
     ) -> Vec<Result<()>> {
         let partition = engine.partition(b"").unwrap();
-        let numbers_before = partition.group_commit.waiting.lock().last();
+        let waiting = || partition.group_commit.waiting.lock();
+        let before = waiting().last();
         let batches: Vec<_> = batches.into_iter().collect();
         thread::scope(|scope| {
             let writer = partition.writer.lock();
             let threads: Vec<_> = batches
                 .iter()
-                .zip(numbers_before + 1..)
+                .zip(before + 1..)
                 .map(|(ops, number)| {
                     let thread = scope.spawn(|| engine.write(ops, Durability::Immediate));
-                    while partition.group_commit.waiting.lock().last() < number {
+                    // The first thread leads, and has taken its own write before the others come.
+                    while waiting().last() < number || waiting().before == before {
                         thread::yield_now();
                     }
                     thread
@@ -213,7 +228,7 @@ mod tests {
         let batches = keys.iter().map(|key| vec![Op::Put { space, key, value: b"value" }]);
         let written = write_at_once(&engine, batches);
         assert!(written.iter().all(Result::is_ok));
-        // The first of them led before the others came.
+        // That of the first, and that of the others.
         assert_eq!(engine.stats().traffic.fences - before, 2);
         assert_eq!(engine.len(space).unwrap(), 21);
     }
@@ -221,8 +236,6 @@ mod tests {
     #[test]
     fn a_write_that_is_refused_takes_no_other_with_it() {
         let (_folder, engine, space) = open(8 << 20);
-        let dropped = engine.key_space("dropped").unwrap();
-        engine.drop_key_space(dropped).unwrap();
         let fill = vec![7; 30 << 10];
         let mut key = 0_u32;
         let full = loop {
@@ -240,7 +253,7 @@ mod tests {
             [
                 vec![Op::Delete { space, key: b"nothing" }],
                 vec![long(b"a")],
-                vec![Op::Put { space: dropped, key: b"b", value: b"" }],
+                vec![long(b"b")],
                 vec![Op::Delete { space, key: &1_u32.to_be_bytes() }],
                 vec![Op::DeleteRange {
                     space,
@@ -251,24 +264,44 @@ mod tests {
             ],
         );
         assert!(matches!(written[1], Err(Error::Full { .. })), "{written:?}");
-        assert!(matches!(written[2], Err(Error::NoSuchKeySpace)), "{written:?}");
+        assert!(matches!(written[2], Err(Error::Full { .. })), "{written:?}");
         for at in [0, 3, 4] {
             assert!(written[at].is_ok(), "{written:?}");
         }
         // Refused or not, as its answer says.
         assert_eq!(engine.get(space, b"c").unwrap().is_some(), written[5].is_ok());
         assert!(engine.get(space, b"a").unwrap().is_none());
+        assert!(engine.get(space, b"b").unwrap().is_none());
         assert_eq!(
             engine.len(space).unwrap(),
             u64::from(key - 1 - 8) + u64::from(written[5].is_ok())
         );
         assert!(engine.partition(b"").unwrap().group_commit.refused.lock().is_empty());
+        let dropped = engine.key_space("dropped").unwrap();
+        engine.drop_key_space(dropped).unwrap();
+        let removal = [Op::Delete { space: dropped, key: b"a" }];
+        let refused = engine.write(&removal, Durability::Immediate);
+        assert!(matches!(refused, Err(Error::NoSuchKeySpace)), "{refused:?}");
+    }
+
+    #[test]
+    fn deletes_of_what_is_not_there_write_nothing() {
+        let (_folder, engine, space) = open(64 << 20);
+        engine.write(&[Op::Put { space, key: b"a", value: b"" }], Durability::Immediate).unwrap();
+        let before = engine.stats().traffic;
+        let keys: Vec<_> = (0..8_u8).map(|key| [b'b', key]).collect();
+        let deletes = keys.iter().map(|key| match key[1] % 2 {
+            0 => vec![Op::Delete { space, key }],
+            _ => vec![Op::DeleteRange { space, start: key, end: None }],
+        });
+        assert!(write_at_once(&engine, deletes).iter().all(Result::is_ok));
+        assert_eq!(engine.stats().traffic, before);
     }
 
     #[test]
     fn a_group_of_many_bytes_is_several_batches() {
         let (_folder, engine, space) = open(64 << 20);
-        let value = vec![1; COPY_LEN_MAX - 64];
+        let value = vec![1; COPY_LEN_MAX - 2 * OP_LEN];
         let keys: Vec<_> = (0..17_u32).map(u32::to_be_bytes).collect();
         let batches = keys.iter().map(|key| vec![Op::Put { space, key, value: &value }]);
         let before = engine.stats().traffic.fences;
@@ -276,10 +309,11 @@ mod tests {
         assert_eq!(engine.len(space).unwrap(), 17);
         assert!(engine.stats().traffic.fences - before >= 3);
         let ops: Vec<_> = keys.iter().map(|key| Op::Put { space, key, value: &value }).collect();
-        let writes: Vec<_> = ops.iter().map(std::slice::from_ref).collect();
-        assert_eq!(batch_of(&writes), BATCH_LEN_MAX / (COPY_LEN_MAX - 60));
+        let writes: Vec<_> = (1..).zip(ops.iter().map(std::slice::from_ref)).collect();
+        assert_eq!(batch_of(&writes), BATCH_LEN_MAX / byte_len(&ops[..1]));
         let whole = vec![2; BATCH_LEN_MAX];
-        assert_eq!(batch_of(&[&[Op::Put { space, key: b"k", value: &whole }], writes[0]]), 1);
+        let put = [Op::Put { space, key: b"k", value: &whole }];
+        assert_eq!(batch_of(&[(1, &put), writes[0]]), 1);
     }
 
     #[test]
@@ -289,11 +323,13 @@ mod tests {
         let put = |key| vec![Op::Put { space, key, value: b"value" }];
         engine.write(&put(b"before"), Durability::Immediate).unwrap();
         failures.fail_every(Call::Sync, 5);
-        let written = write_at_once(&engine, [&b"a"[..], b"b", b"c", b"d"].map(put));
+        // The first needs no sync, so that the others are a group.
+        let needless = vec![Op::Delete { space, key: b"nothing" }];
+        let written = write_at_once(&engine, [needless, put(b"b"), put(b"c"), put(b"d")]);
         failures.stop();
         let is_poisoned = |result: &Result<()>| matches!(result, Err(Error::Poisoned { .. }));
-        assert!(written.iter().all(Result::is_err), "{written:?}");
-        assert_eq!(written.iter().filter(|result| is_poisoned(result)).count(), 3, "{written:?}");
+        assert!(written[0].is_ok() && written[1..].iter().all(Result::is_err), "{written:?}");
+        assert_eq!(written.iter().filter(|result| is_poisoned(result)).count(), 2, "{written:?}");
         assert!(is_poisoned(&engine.write(&put(b"e"), Durability::Immediate)));
         // What may be lost is not shown.
         assert_eq!(engine.len(space).unwrap(), 1);

@@ -122,7 +122,7 @@ impl Partition {
         )
     }
 
-    /// Writes operations of a caller, under the writer's lock; `is_bookkeeping` gives them room where puts have none.
+    /// Writes operations of a caller, in a group or alone; `is_bookkeeping` gives them room where puts have none.
     pub(crate) fn commit(
         &self,
         ops: &[Op<'_>],

@@ -153,7 +153,7 @@ fn waits(durability: Durability) -> bool {
 }
 
 /// Whether the only operation deletes a key or a range that is not there.
-fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
+pub(crate) fn is_needless(view: &View, ops: &[Op<'_>]) -> Result<bool> {
     Ok(match *ops {
         [Op::Delete { space, key }] => view.live(space.0, key)?.is_none(),
         [Op::DeleteRange { space, start, end }] => match view.spaces.get(&space.0) {

@@ -29,7 +29,8 @@ pub fn space_suite(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
 pub fn suite(engine: &'static Registration, rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let mut jobs = space_suite(rules);
     for variant in (engine.crash_variants)() {
-        // Schedules are explored on the two media on which threads wait in different ways.
+        // Under the rules of memory a store has the most to do right; under those of the page cache, engines may let
+        // threads share syncs.
         let explored = |rules: &&Rules| {
             !variant.is_concurrent || matches!(rules, Rules::Memory | Rules::PageCache)
         };
