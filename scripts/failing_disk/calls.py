@@ -138,10 +138,16 @@ def short(context):
 
 
 def room_comes_back(run, server):
-    """Writes work when there is room again."""
-    if run.phase == "serve":
-        server.tell(do="stop")
+    """Writes work when there is room again; where a write of the log failed, when the server is started again, as it
+    says: the bytes lie in space that was set aside, so that no lack of room is foreseen there."""
+    if run.phase != "serve":
+        return
+    server.tell(do="stop")
+    try:
         write_again(server.client(), run.expected, 7, seconds=30)
+    except Failed as failure:
+        if "write" not in run.plan["classes"] or "MISCONF" not in str(failure):
+            raise
 
 
 def refused_calls(context, errno, counts):

@@ -109,7 +109,7 @@ impl Found {
             }
             let name = name_of(number);
             let mut batches = Batches::of(disk.open(&name)?);
-            let (mut why, mut is_ended) = (None, false);
+            let (mut broken, mut is_ended) = (None, false);
             let seed = seed_of(store_id, number);
             // Behind a file that goes on, there are those that the log is to go on in.
             if let Some(before) = found.read.last().filter(|read| !read.is_ended) {
@@ -128,7 +128,18 @@ impl Found {
                 let next = found.next;
                 let is_resumed = next < batch.sequence && batch.sequence <= known.resumed;
                 if next > 0 && next != batch.sequence && !is_resumed {
-                    why = Some(format!("batch {} follows, where {next} should", batch.sequence));
+                    let follows = format!("batch {} follows, where {next} should", batch.sequence);
+                    broken = Some(match found.read.last().filter(|_| batches.at == 0) {
+                        // The end of the file before is gone.
+                        Some(before) => {
+                            let what = format!("the batch at {}", before.whole);
+                            let why = format!("it is missing: in {name} {follows}");
+                            Error::damaged(&name_of(number - 1), what, why)
+                        }
+                        None => {
+                            Error::damaged(&name, format!("the batch at {}", batches.at), follows)
+                        }
+                    });
                     break;
                 }
                 found.next = batch.sequence + u64::from(batch.records);
@@ -144,16 +155,15 @@ impl Found {
             }
             let (whole, len) = (batches.at, batches.file.len());
             // Files of earlier versions have no end, and nothing behind their batches.
-            is_ended |= whole == len && at + 1 < numbers.len() && why.is_none();
+            is_ended |= whole == len && at + 1 < numbers.len() && broken.is_none();
             found.read.push(Read { len, whole, is_ended });
             let (last, known_len) = known.end;
             if number == last && whole < known_len {
-                why.get_or_insert(format!(
-                    "{known_len} bytes were whole when the store was closed"
-                ));
+                let what = format!("the batch at {whole}");
+                let why = format!("{known_len} bytes were whole when the store was closed");
+                broken.get_or_insert_with(|| Error::damaged(&name, what, why));
             }
-            if let Some(why) = why {
-                let error = Error::damaged(&name, format!("the batch at {whole}"), why);
+            if let Some(error) = broken {
                 found.broken.get_or_insert(error);
                 return Ok(found);
             }

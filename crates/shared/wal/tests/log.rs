@@ -308,6 +308,20 @@ fn a_log_that_stopped_anywhere_between_two_files_goes_on() {
 }
 
 #[test]
+fn a_file_that_lost_its_end_is_named_and_not_the_one_behind_it() {
+    let disk = Disk::in_memory();
+    let all = written(&disk, 3);
+    let whole = content(&disk, "LOG-000002");
+    let half = HEADER + all[1][0].2.len();
+    for left in [0, half] {
+        put(&disk, "LOG-000002", &whole[..left]);
+        let error = Wal::open(&disk, LOG, read(&disk).0, SHAPE).err().unwrap();
+        assert!(matches!(&error, Error::Damaged { file, .. } if file == "LOG-000002"), "{error}");
+        assert!(error.to_string().contains("LOG-000003"), "{error}");
+    }
+}
+
+#[test]
 fn a_repair_keeps_what_is_whole_and_sets_the_rest_aside() {
     let disk = Disk::in_memory();
     let all = written(&disk, 2);
