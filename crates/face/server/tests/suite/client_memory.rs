@@ -248,7 +248,7 @@ fn kept(server: &Running) -> Client {
 fn a_request_of_a_client_that_is_not_evicted_is_read_up_to_the_limit() {
     let server = Running::start_with(|config| {
         config.client_memory_max = Some(8 << 20);
-        config.limits.request_timeout = Duration::from_secs(1);
+        config.limits.request_timeout = Duration::from_secs(3);
     });
     let mut other = server.client();
     let mut large = kept(&server);
