@@ -15,13 +15,14 @@
 //!   └────────────────────────┘        free / open / sealed, how much is used, how often reused
 //! ```
 //!
-//! **A put** walks `engine` → `partition` → `write`: it finds room (`collection/room.rs`), encodes a record (`record`)
-//! behind the log's tail, streams it to the pool, waits for **one fence** (`log/append.rs`), and points the index to it
-//! (`storage/apply.rs`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a run of records
-//! whose last one is marked as the last. Values over 2 KiB go to blocks of their own, and wait for the same fence
-//! (`log/overflow.rs`). On an ordinary file, threads that wait share that fence (`group_commit`). A batch on several partitions is made atomic by one fence for all of them (`batch`). A
-//! transaction's write is validated under the same locks: the keys and ranges that it read must be unchanged since its
-//! snapshot (`validation`).
+//! **A put** walks `engine` → `partition` → `write`: it finds room (`collection/room.rs`), encodes a record
+//! (`record`) behind the log's tail, streams it to the pool, waits for **one fence** (`log/append.rs`), and points
+//! the index to it (`storage/apply.rs`). An update is a newer record, a delete a tombstone (`tombstones`), a batch a
+//! run of records whose last one is marked as the last. Values over 2 KiB go to blocks of their own, and wait for
+//! the same fence (`log/overflow.rs`). On an ordinary file, threads that wait share that fence (`group_commit`). A
+//! batch on several partitions is made atomic by one fence for all of them (`batch`). A transaction's write is
+//! validated under the same locks: the keys and ranges that it read must be unchanged since its snapshot
+//! (`validation`).
 //!
 //! **A get** walks `partition` → `read/view.rs`: the index names block, offset and length; the record is pinned where
 //! it lies, its checksum and key are compared, and the value is handed out without a copy.
