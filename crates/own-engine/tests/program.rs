@@ -146,7 +146,7 @@ fn a_frame_that_was_torn_stays_lost() {
     pool.write_all_at(&[0], at).unwrap();
     let get = |key| run(&["get", text(&data), key]).status.code();
     assert_eq!((get("first"), get("second")), (Some(0), Some(3)));
-    // As a write of the same bytes at the same place could, which is torn in its turn.
+    // Another write at the same place, torn in its turn, could bring the missing byte back.
     pool.write_all_at(&value[..1], at).unwrap();
     assert_eq!((get("first"), get("second")), (Some(0), Some(3)));
     done(&["check", text(&data)]);

@@ -5,7 +5,7 @@
 //! leads (`halite_sync`): it takes all writes that came since the leader before it took its own, and writes them as one
 //! batch. After a power cut the batch is there or not, and readers see it at once, which is more than each of its
 //! writes was promised. Where a batch is refused, each half of it is tried alone, down to single writes: one that finds
-//! no room takes no other with it. Deletes of what is not there are written alone, before the others: nothing.
+//! no room takes no other with it. A delete of a key that is not there writes nothing, and stays out of the batch.
 //!
 //! | | fences | copies |
 //! |---|---|---|
@@ -25,14 +25,14 @@ const BATCH_LEN_MAX: usize = 256 << 10;
 /// A write of more bytes is not copied: it is written alone.
 const COPY_LEN_MAX: usize = 32 << 10;
 
-/// What an operation takes besides its keys and values, more or less.
+/// Bytes that the copy of an operation takes besides its keys and values, about.
 const OP_LEN: usize = 64;
 
 /// The writes of threads that wait for the log of a partition.
 #[derive(Default)]
 pub(crate) struct GroupCommit {
     group: Group,
-    /// Those that no leader has taken.
+    /// The writes that no leader has taken.
     waiting: Mutex<Writes>,
     /// The numbers of writes that were refused, whose threads do not know yet.
     refused: Mutex<Vec<(u64, Error)>>,
@@ -105,7 +105,7 @@ impl GroupCommit {
         let ops = taken.ops.ops();
         let starts = std::iter::once(0).chain(taken.ends.iter().copied());
         let writes = starts.zip(&taken.ends).map(|(start, end)| &ops[start..*end]);
-        // Also apart: a delete that meets a damaged record.
+        // A delete that meets a damaged record is apart, too: the error is its own.
         let is_apart = |(_, ops): &Numbered<'_>| {
             !matches!(is_needless(&partition.view.read(), ops), Ok(false))
         };
@@ -331,7 +331,7 @@ mod tests {
         assert!(written[0].is_ok() && written[1..].iter().all(Result::is_err), "{written:?}");
         assert_eq!(written.iter().filter(|result| is_poisoned(result)).count(), 2, "{written:?}");
         assert!(is_poisoned(&engine.write(&put(b"e"), Durability::Immediate)));
-        // What may be lost is not shown.
+        // The refused writes, which may be lost, are not shown.
         assert_eq!(engine.len(space).unwrap(), 1);
     }
 }
