@@ -31,12 +31,12 @@ use crate::group_commit::begins_zone;
 use crate::limits::BATCH_BYTES_MAX;
 use crate::log_room::Waited;
 use crate::memtable::Memtable;
-use crate::range_deletes::DELETES_MAX;
 use crate::refusals::{Entrance, Purpose};
 use crate::store::Store;
 use crate::unsynced::{End, Entry, Few};
 use crate::wal;
 use crate::zones::Granted;
+use halite_index::DELETES_MAX;
 
 /// Fills a batch in its turn, or refuses.
 pub(crate) type Prepare<'a> = &'a dyn Fn(&mut Encoded) -> Result<()>;

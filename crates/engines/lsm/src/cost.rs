@@ -1,10 +1,10 @@
 //! The cost of operations, counted in steps along lists and trees whose length grows with a store's history: removals
 //! of ranges, snapshots, scans, key spaces. Tests compare the count after few of them with that after many.
 
-pub(crate) use halite_sst::cost::{counted, step};
+pub(crate) use halite_sim::cost::{counted, step};
 
 #[cfg(test)]
-pub(crate) use halite_sst::cost::of;
+pub(crate) use halite_sim::cost::of;
 
 #[cfg(test)]
 mod tests {

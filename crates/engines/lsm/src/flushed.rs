@@ -10,15 +10,15 @@ use halite_index::{RadixTree, Records};
 
 use crate::address::{Address, SLOTS_MAX};
 use crate::global_index::GlobalIndex;
-use crate::range_deletes::RangeDeletes;
 use crate::record::{Kind, Record};
 use crate::version::join;
 use crate::zones::Zones;
+use halite_index::Removals;
 
 /// A global index that is in the levels, or the rest of it.
 pub(crate) struct Flushed {
     index: Arc<RadixTree>,
-    deletes: Arc<RangeDeletes>,
+    deletes: Arc<Removals>,
     /// The memtables that are left, the oldest first.
     memtables: Vec<Arc<Zones>>,
     by_slot: Box<[Option<Arc<Zones>>]>,
@@ -39,7 +39,7 @@ impl Flushed {
 
     fn of(
         index: &Arc<RadixTree>,
-        deletes: &Arc<RangeDeletes>,
+        deletes: &Arc<Removals>,
         memtables: Vec<Arc<Zones>>,
     ) -> Option<Arc<Self>> {
         if memtables.is_empty() {

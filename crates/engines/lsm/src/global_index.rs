@@ -12,14 +12,14 @@ use halite_sim::locks::Mutex;
 
 use crate::address::{Address, SLOTS_MAX};
 use crate::memtable::Memtable;
-use crate::range_deletes::RangeDeletes;
 use crate::snapshots::Kept;
 use crate::zones::Zones;
+use halite_index::Removals;
 
 /// A global index of one tree.
 pub(crate) struct GlobalIndex {
     pub(crate) index: Arc<RadixTree>,
-    pub(crate) deletes: Arc<RangeDeletes>,
+    pub(crate) deletes: Arc<Removals>,
     /// The memtables that were merged, by slot.
     by_slot: Box<[OnceLock<Arc<Zones>>]>,
     /// The zones in the order in which they were merged.

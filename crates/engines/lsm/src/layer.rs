@@ -5,14 +5,14 @@ use halite_index::{RadixTree, Records};
 use crate::address::Address;
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
-use crate::range_deletes::RangeDeletes;
 use crate::zones::Zones;
+use halite_index::Removals;
 
 /// The common interface of memtables and global indexes. The records of the index are the layer's own.
 pub(crate) trait Layer: Records + Send + Sync {
     fn index(&self) -> &RadixTree;
 
-    fn deletes(&self) -> &RangeDeletes;
+    fn deletes(&self) -> &Removals;
 
     /// The zones of an address in the index.
     fn zones_of(&self, address: Address) -> Option<&Zones>;
@@ -26,7 +26,7 @@ impl Layer for Memtable {
         &self.index
     }
 
-    fn deletes(&self) -> &RangeDeletes {
+    fn deletes(&self) -> &Removals {
         &self.deletes
     }
 
@@ -45,7 +45,7 @@ impl Layer for GlobalIndex {
         &self.index
     }
 
-    fn deletes(&self) -> &RangeDeletes {
+    fn deletes(&self) -> &Removals {
         &self.deletes
     }
 

@@ -42,8 +42,6 @@ mod memtable;
 mod open;
 mod options;
 mod pace;
-mod persistent_map;
-mod range_deletes;
 mod read;
 mod record;
 mod recovery;

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 
 use crate::address::Address;
 use crate::fragment;
-use crate::range_deletes::RangeDeletes;
 use crate::record::{Kind, Record};
 use crate::zones::Zones;
+use halite_index::Removals;
 
 /// Records of a batch that are added at once.
 const GROUP: usize = 16;
@@ -21,7 +21,7 @@ const GROUP: usize = 16;
 pub(crate) struct Memtable {
     pub(crate) zones: Arc<Zones>,
     pub(crate) index: RadixTree,
-    pub(crate) deletes: RangeDeletes,
+    pub(crate) deletes: Removals,
     /// The ring's handle from which on nothing is granted here.
     frozen_at: AtomicU64,
     /// The first file of the log that has records of it, where there is a log.
@@ -37,7 +37,7 @@ impl Memtable {
             last: AtomicU64::new(0),
             zones,
             index: RadixTree::new(),
-            deletes: RangeDeletes::default(),
+            deletes: Removals::default(),
             frozen_at: AtomicU64::new(u64::MAX),
         }
     }

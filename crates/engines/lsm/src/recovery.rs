@@ -27,9 +27,9 @@ use crate::address::{Address, ZONE, ZONES_MAX, logical};
 use crate::fragment::{self, HEADER, Header};
 use crate::global_index::GlobalIndex;
 use crate::memtable::Memtable;
-use crate::range_deletes::RangeDeletes;
 use crate::record::{Kind, Record};
 use crate::zones::{LINES, Zones};
+use halite_index::Removals;
 
 /// The key of one in so many records, about, is sampled, to know how all are distributed; of a zone at least
 /// [`SAMPLES_MIN`] keys are.
@@ -86,7 +86,7 @@ impl Target {
         }
     }
 
-    fn deletes(&self) -> &RangeDeletes {
+    fn deletes(&self) -> &Removals {
         match self {
             Self::Memtable(memtable) => &memtable.deletes,
             Self::Global(global, _) => &global.deletes,

@@ -1,20 +1,15 @@
-//! A random key, by a descent along the bytes of keys.
+//! A random key.
 
 use std::sync::Arc;
 
 use fastrand::Rng;
-use halite_contract::{Bytes, Direction, KeyRange, KeySpaceId, Result};
+use halite_contract::{Bytes, Direction, KeyRange, KeySpaceId, Result, sample_by_descent};
 
 use crate::scan::{ReadAt, TreeScan, bounds};
 
 /// A key of a key space in a state, chosen by `random`; `None` if there is none.
 ///
-/// One of the trees that have keys is chosen, and a prefix is followed there until it is a key. Wherever keys differ
-/// in their next byte, it is any of those that there are, by equal chances; that a key ends there is another chance of
-/// the same size. So keys of one length that are numbers are chosen uniformly. Others are not: one that has few beside
-/// it is chosen more often than one among many. Each of them can be.
-///
-/// It takes a few seeks for each byte in which keys differ, and counts nothing.
+/// One of the trees that have keys is chosen, and one of its keys by a descent ([`sample_by_descent`]).
 pub(crate) fn sample(
     at: &Arc<ReadAt>,
     trees: usize,
@@ -25,81 +20,15 @@ pub(crate) fn sample(
     let mut trees: Vec<usize> = (0..trees).collect();
     while !trees.is_empty() {
         let tree = trees.swap_remove(random.usize(..trees.len()));
-        let key = Keys { at, tree, space }.sample(&mut random)?;
+        let seek = |range: &KeyRange, direction: Direction| {
+            let (start, end) = bounds(space, range);
+            let mut scan = TreeScan::new(at, tree, &start, &end, direction)?;
+            Ok(scan.next_pair(false).transpose()?.map(|(key, _)| key))
+        };
+        let key = sample_by_descent(&seek, random.u64(..))?;
         if key.is_some() {
             return Ok(key);
         }
     }
     Ok(None)
-}
-
-/// The keys of a key space in a tree.
-struct Keys<'a> {
-    at: &'a Arc<ReadAt>,
-    tree: usize,
-    space: KeySpaceId,
-}
-
-impl Keys<'_> {
-    fn sample(&self, random: &mut Rng) -> Result<Option<Bytes>> {
-        let all = KeyRange::all();
-        let Some(mut first) = self.seek(&all, Direction::Forward)? else { return Ok(None) };
-        let Some(mut last) = self.seek(&all, Direction::Reverse)? else { return Ok(None) };
-        // `first` and `last` are the first and the last key with a common prefix.
-        while first != last {
-            let depth = first.iter().zip(&*last).take_while(|(a, b)| a == b).count();
-            match self.choose(&first, &last, depth, random)? {
-                Some(chosen) => first = chosen,
-                None => break,
-            }
-            if first[depth] < last[depth] {
-                let prefix = KeyRange::prefix(&first[..=depth]);
-                let Some(its_last) = self.seek(&prefix, Direction::Reverse)? else { break };
-                last = its_last;
-            }
-        }
-        Ok(Some(first))
-    }
-
-    /// Chooses one of the bytes that keys from `first` to `last` have at `depth`: the first key that has it. `None`
-    /// if it is chosen that the key ends there, which `first` may.
-    fn choose(
-        &self,
-        first: &Bytes,
-        last: &Bytes,
-        depth: usize,
-        random: &mut Rng,
-    ) -> Result<Option<Bytes>> {
-        let low = first.get(depth).copied();
-        // The bytes that may be there.
-        let mut bytes: Vec<u8> = (low.unwrap_or(0)..=last[depth]).collect();
-        loop {
-            let place = random.usize(..bytes.len() + usize::from(low.is_none()));
-            let Some(&byte) = bytes.get(place) else { return Ok(None) };
-            if Some(byte) == low {
-                return Ok(Some(first.clone()));
-            }
-            let sought = [&last[..depth], &[byte]].concat();
-            let Some(next) = self.from(sought, last)? else { return Ok(Some(last.clone())) };
-            if next[depth] == byte {
-                return Ok(Some(next));
-            }
-            // Each miss leaves fewer, and those that are there have equal chances still.
-            bytes.retain(|other| !(byte..next[depth]).contains(other));
-        }
-    }
-
-    /// The first key from `start` up to `last`, which is one.
-    fn from(&self, start: Vec<u8>, last: &Bytes) -> Result<Option<Bytes>> {
-        let end = [&last[..], &[0]].concat();
-        self.seek(&KeyRange::new(start, Some(end)), Direction::Forward)
-    }
-
-    /// The first key of a range in a direction.
-    fn seek(&self, range: &KeyRange, direction: Direction) -> Result<Option<Bytes>> {
-        let (start, end) = bounds(self.space, range);
-        let mut scan = TreeScan::new(self.at, self.tree, &start, &end, direction)?;
-        let pair = scan.next_pair(false).transpose()?;
-        Ok(pair.map(|(key, _)| key))
-    }
 }

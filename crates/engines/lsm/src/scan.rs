@@ -15,11 +15,11 @@ use crate::global_index::GlobalIndex;
 use crate::layer::Layer;
 use crate::levels::{self, LevelsIter};
 use crate::memtable::Memtable;
-use crate::range_deletes::Coverage;
 use crate::record::{Kind, Record};
 use crate::store::Store;
 use crate::version::{Stored, file_of_entry, stored};
 use crate::zones::Zones;
+use halite_index::Coverage;
 
 /// A state that is read, and kept readable.
 pub(crate) struct ReadAt {

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use halite_contract::{Error, KeySpaceId, Result};
 
-use crate::persistent_map::PersistentMap;
 use crate::scan::{ReadAt, TreeScan, end_of_space};
 use crate::store::Store;
+use halite_index::PersistentMap;
 
 /// The catalogue.
 pub(crate) const CATALOGUE: KeySpaceId = KeySpaceId(0);

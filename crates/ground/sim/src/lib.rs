@@ -6,11 +6,13 @@
 //! them.
 //!
 //! The other modules serve the real interfaces, too:
+//! - [`cost`]: steps that tests count;
 //! - [`locks`]: locks that a deterministic scheduler can hold;
 //! - [`Kernel`] and [`Failures`]: calls of the kernel, any of which a test can let fail;
 //! - [`planted`]: bugs that are compiled in to test the lab.
 #![forbid(unsafe_code)]
 
+pub mod cost;
 mod kernel;
 pub mod locks;
 mod machine;

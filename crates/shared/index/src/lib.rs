@@ -19,6 +19,9 @@
 //! of a key, and it takes no snapshots. It is an index above records in persistent
 //! memory (Yan et al., cited in the module `radix`), and takes 25 to 38 bytes a record.
 //!
+//! [`PersistentMap`] is a map of any keys whose clones are snapshots, and [`Removals`] the removals of key ranges that
+//! are still in memory.
+//!
 //! Sorted sources, such as the scans of several indexes, become one by a [`KWayMerge`].
 //!
 //! Bulk loads and recoveries, whose jobs do not depend on each other, share [`parallel`].
@@ -36,8 +39,10 @@ mod loom_tests;
 mod node_ref;
 pub mod parallel;
 mod partial;
+mod persistent_map;
 mod prefetch;
 mod radix;
+mod removals;
 mod slabs;
 mod sorted_key;
 mod sync;
@@ -48,7 +53,9 @@ pub use k_way_merge::{KWayMerge, LoserTree};
 pub use partial::{
     Fate, Ghosts, LeafImages, PartialKeyCursor, PartialKeyTree, PartialLen, TreeReader,
 };
+pub use persistent_map::PersistentMap;
 pub use radix::{BulkLoad, Direction, Loader, Pinned, RadixCursor, RadixTree, Records};
+pub use removals::{Coverage, DELETES_MAX, RangeDelete, Removals};
 pub use sorted_key::SortedKey;
 
 /// Threads may share indexes, and walk in snapshots of others' indexes.

@@ -34,7 +34,6 @@
 
 mod block;
 mod block_builder;
-pub mod cost;
 mod entry;
 mod error;
 mod filter;
@@ -53,8 +52,9 @@ pub use block_builder::BlockBuilder;
 pub use entry::{DELETE, Entry, Found, PUT, PUT_FILE, RANGE_DELETE, SEQUENCE_MAX, Value, order};
 pub use error::{Error, Result};
 pub use filter::{Filter, hash_key};
+pub use halite_index::RangeDelete;
 pub use properties::{Properties, Span, put_values, read_values};
-pub use range_deletes::{RangeDelete, RangeDeletes};
+pub use range_deletes::RangeDeletes;
 pub use table::{Check, Table, TableId};
 pub use table_builder::{TableBuilder, TableOptions};
 pub use table_cursor::{Reads, TableCursor};

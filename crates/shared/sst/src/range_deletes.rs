@@ -9,19 +9,9 @@ use std::collections::btree_map::Entry;
 
 use crate::Parsed;
 use crate::block::{Block, BlockCursor};
-use crate::cost;
 use crate::entry::RANGE_DELETE;
-
-/// All keys from `start` up to, and without, `end` have no value from `sequence` on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RangeDelete {
-    /// The first key.
-    pub start: Box<[u8]>,
-    /// Behind the last key: above `start`.
-    pub end: Box<[u8]>,
-    /// When it was written.
-    pub sequence: u64,
-}
+use halite_index::RangeDelete;
+use halite_sim::cost;
 
 /// Fragments of range deletes, in the order of their keys, and of the same keys the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

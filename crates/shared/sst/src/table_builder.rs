@@ -11,9 +11,9 @@ use crate::filter::{Filter, hash_key};
 use crate::footer::Footer;
 use crate::index::{Handle, IndexBuilder, Partition, separator};
 use crate::properties::{Properties, Roots, Span};
-use crate::range_deletes::RangeDelete;
 use crate::table::TableId;
 use crate::value_ref::ValueRef;
+use halite_index::RangeDelete;
 
 /// How tables are written.
 #[derive(Clone, Copy, Debug)]

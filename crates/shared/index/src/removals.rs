@@ -3,24 +3,34 @@
 //! Their effect on the keys is a map: from each bound on, up to the next, the sequence of the newest removal. A
 //! removal is newer than all before, so it replaces the content of the map in its range, and the map never has more
 //! than two bounds a removal. Its earlier states stay, for readers of the past, and share their unchanged nodes
-//! ([`crate::persistent_map`]). So the newest removal of a key as of a sequence is found by two searches, however
+//! ([`PersistentMap`]). So the newest removal of a key as of a sequence is found by two searches, however
 //! many removals there are; nested ones take no more room than others; and a scan takes one state along.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use halite_sim::cost;
 use halite_sim::locks::RwLock;
-use halite_sst::RangeDelete;
 
-use crate::cost;
-use crate::persistent_map::PersistentMap;
+use crate::PersistentMap;
 
 /// Removals of a memtable from which on it is full, as the states that it keeps for them take DRAM, up to 2 KiB each.
-pub(crate) const DELETES_MAX: usize = 16 << 10;
+pub const DELETES_MAX: usize = 16 << 10;
 
-/// The removals of ranges of one memtable or global index; keys have their key space before them.
+/// All keys from `start` up to, and without, `end` have no value from `sequence` on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeDelete {
+    /// The first key.
+    pub start: Box<[u8]>,
+    /// Behind the last key: above `start`.
+    pub end: Box<[u8]>,
+    /// When it was written.
+    pub sequence: u64,
+}
+
+/// The removals of ranges of one table in memory.
 #[derive(Default)]
-pub(crate) struct RangeDeletes {
+pub struct Removals {
     len: AtomicUsize,
     state: RwLock<State>,
 }
@@ -35,21 +45,32 @@ struct State {
 
 /// The newest removal of each key, in one state.
 #[derive(Clone, Default)]
-pub(crate) struct Coverage {
+pub struct Coverage {
     /// From each key on, up to the next: the newest removal's sequence, or 0 where there is none.
     bounds: PersistentMap<Arc<[u8]>, u64>,
 }
 
 impl Coverage {
     /// The sequence of the newest removal of a key; 0 if there is none.
-    pub(crate) fn of(&self, key: &[u8]) -> u64 {
+    pub fn of(&self, key: &[u8]) -> u64 {
         self.bounds.at_or_before(key).map_or(0, |(_, sequence)| *sequence)
     }
 
     /// Whether a removal that is newer than `then` has a key from `start` on, below `end`.
-    pub(crate) fn has_since(&self, start: &[u8], end: &[u8], then: u64) -> bool {
+    pub fn has_since(&self, start: &[u8], end: &[u8], then: u64) -> bool {
         let mut within = self.bounds.iter_from(start).take_while(|(bound, _)| ***bound < *end);
         start < end && (self.of(start) > then || within.any(|(_, sequence)| *sequence > then))
+    }
+
+    /// The keys that a removal covers, from each `start` up to `end`, in their order; neighbours have different
+    /// sequences.
+    pub fn ranges(&self) -> impl Iterator<Item = (&Arc<[u8]>, &Arc<[u8]>, u64)> {
+        let ends = self.bounds.iter().skip(1);
+        let ranges = self.bounds.iter().zip(ends);
+        // The last bound is the end of a removal: no removal covers what is behind it.
+        ranges.filter_map(|((start, &sequence), (end, _))| {
+            (sequence > 0).then_some((start, end, sequence))
+        })
     }
 
     /// Adds a removal that is newer than all that are there.
@@ -110,15 +131,15 @@ impl State {
     }
 }
 
-impl RangeDeletes {
+impl Removals {
     /// Adds a removal; all its earlier states stay readable.
-    pub(crate) fn add(&self, delete: RangeDelete) {
+    pub fn add(&self, delete: RangeDelete) {
         self.add_all([delete], |_, _| true);
     }
 
     /// Adds removals, best in the order of their sequences. `needed` says whether a reader may see the state from one
     /// sequence on although there is a newer one.
-    pub(crate) fn add_all(
+    pub fn add_all(
         &self,
         deletes: impl IntoIterator<Item = RangeDelete>,
         needed: impl Fn(u64, u64) -> bool,
@@ -133,7 +154,7 @@ impl RangeDeletes {
 
     /// The newest sequence up to `at` at which a removal covers `key`; 0 if none does.
     #[inline]
-    pub(crate) fn covering(&self, key: &[u8], at: u64) -> u64 {
+    pub fn covering(&self, key: &[u8], at: u64) -> u64 {
         if self.is_empty() {
             return 0;
         }
@@ -141,21 +162,23 @@ impl RangeDeletes {
     }
 
     /// The coverage of the removals up to a sequence; `None` if there are none.
-    pub(crate) fn at(&self, sequence: u64) -> Option<Coverage> {
+    pub fn at(&self, sequence: u64) -> Option<Coverage> {
         if self.is_empty() { None } else { self.state.read().at(sequence).cloned() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
 
     /// All of them, in the order of their sequences.
-    pub(crate) fn all(&self) -> Vec<RangeDelete> {
+    pub fn all(&self) -> Vec<RangeDelete> {
         if self.is_empty() { Vec::new() } else { self.state.read().all.clone() }
     }
 }
@@ -188,7 +211,7 @@ mod tests {
                 all.iter().filter(covers).map(|d| d.sequence).max().unwrap_or(0)
             };
             let (in_order, mixed, purged) =
-                (RangeDeletes::default(), RangeDeletes::default(), RangeDeletes::default());
+                (Removals::default(), Removals::default(), Removals::default());
             in_order.add_all(all.clone(), |_, _| true);
             let mut shuffled = all.clone();
             shuffled.sort_by_key(|delete| delete.sequence.wrapping_mul(order | 1).rotate_left(17));
@@ -201,6 +224,9 @@ mod tests {
                     prop_assert_eq!(mixed.covering(&bytes, at), newest(key, at));
                     let coverage = in_order.at(at).unwrap_or_default();
                     prop_assert_eq!(coverage.of(&bytes), newest(key, at));
+                    let mut ranges = coverage.ranges();
+                    let range = ranges.find(|(start, end, _)| ***start <= bytes[..] && bytes[..] < ***end);
+                    prop_assert_eq!(range.map_or(0, |(_, _, sequence)| sequence), newest(key, at));
                     for end in key..24 {
                         let since = (key..end).any(|key| newest(key, at) > 7);
                         prop_assert_eq!(coverage.has_since(&bytes, &end.to_be_bytes(), 7), since);
@@ -218,7 +244,7 @@ mod tests {
 
     /// Steps of a lookup and of an addition, the most of some, after so many removals.
     fn steps(removals: u16, range: impl Fn(u16) -> (u16, u16)) -> u64 {
-        let deletes = RangeDeletes::default();
+        let deletes = Removals::default();
         let add = |n: u16| {
             let (start, end) = range(n);
             cost::of(|| deletes.add(delete(start, end, n.into())))

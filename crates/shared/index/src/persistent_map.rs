@@ -13,12 +13,12 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, LazyLock};
 
-use crate::cost;
+use halite_sim::cost;
 
 static PRIORITIES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// An ordered map.
-pub(crate) struct PersistentMap<K, V> {
+pub struct PersistentMap<K, V> {
     root: Link<K, V>,
 }
 
@@ -48,7 +48,7 @@ impl<K, V> Clone for PersistentMap<K, V> {
 
 impl<K: Ord + Hash + Clone, V: Clone> PersistentMap<K, V> {
     /// The value of a key.
-    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
     {
@@ -57,7 +57,7 @@ impl<K: Ord + Hash + Clone, V: Clone> PersistentMap<K, V> {
     }
 
     /// The last entry up to a key.
-    pub(crate) fn at_or_before<Q: Ord + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
+    pub fn at_or_before<Q: Ord + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
     where
         K: Borrow<Q>,
     {
@@ -75,7 +75,7 @@ impl<K: Ord + Hash + Clone, V: Clone> PersistentMap<K, V> {
     }
 
     /// Sets the value of a key.
-    pub(crate) fn insert(&mut self, key: K, value: V) {
+    pub fn insert(&mut self, key: K, value: V) {
         let priority = PRIORITIES.hash_one(&key);
         let (left, rest) = split(self.root.take(), &|other| *other < key);
         let (_, right) = split(rest, &|other| *other <= key);
@@ -84,7 +84,7 @@ impl<K: Ord + Hash + Clone, V: Clone> PersistentMap<K, V> {
     }
 
     /// Removes a key.
-    pub(crate) fn remove<Q: Ord + ?Sized>(&mut self, key: &Q)
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q)
     where
         K: Borrow<Q>,
     {
@@ -94,7 +94,7 @@ impl<K: Ord + Hash + Clone, V: Clone> PersistentMap<K, V> {
     }
 
     /// Removes the keys from `start` up to `end`, which is no less.
-    pub(crate) fn remove_range<Q: Ord + ?Sized>(&mut self, start: &Q, end: &Q)
+    pub fn remove_range<Q: Ord + ?Sized>(&mut self, start: &Q, end: &Q)
     where
         K: Borrow<Q>,
     {
@@ -104,14 +104,14 @@ impl<K: Ord + Hash + Clone, V: Clone> PersistentMap<K, V> {
     }
 
     /// All entries, in the order of keys.
-    pub(crate) fn iter(&self) -> Iter<'_, K, V> {
+    pub fn iter(&self) -> Iter<'_, K, V> {
         let mut iter = Iter { path: Vec::new() };
         iter.descend(&self.root);
         iter
     }
 
     /// The entries from a key on, in order.
-    pub(crate) fn iter_from<Q: Ord + ?Sized>(&self, start: &Q) -> Iter<'_, K, V>
+    pub fn iter_from<Q: Ord + ?Sized>(&self, start: &Q) -> Iter<'_, K, V>
     where
         K: Borrow<Q>,
     {
@@ -169,7 +169,7 @@ fn merge<K: Clone, V: Clone>(left: Link<K, V>, right: Link<K, V>) -> Link<K, V> 
 }
 
 /// Entries of a map, in the order of keys.
-pub(crate) struct Iter<'a, K, V> {
+pub struct Iter<'a, K, V> {
     /// The nodes that are still to come whose left is done; the next is the last.
     path: Vec<&'a Node<K, V>>,
 }
