@@ -2,7 +2,7 @@
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
-use crate::{Error, Result};
+use crate::{Error, Plain, Result};
 use zstandard::Zstandard;
 
 /// How blocks are compressed. Each block names its own compression: earlier ones stay unchanged.
@@ -32,8 +32,9 @@ impl Compression {
         [Self::None, Self::Lz4, Self::Zstd].into_iter().filter(|codec| codec.is_built_in())
     }
 
-    /// The code of the codec in a block's trailer.
-    pub(crate) fn code(self) -> u8 {
+    /// The code of the codec, as it is stored beside a block.
+    #[must_use]
+    pub fn code(self) -> u8 {
         match self {
             Self::None => 0,
             Self::Lz4 => 1,
@@ -42,7 +43,10 @@ impl Compression {
     }
 
     /// The codec of a code.
-    pub(crate) fn of_code(code: u8) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::UnknownCompression`].
+    pub fn of_code(code: u8) -> Result<Self> {
         Ok(match code {
             0 => Self::None,
             1 => Self::Lz4,
@@ -129,6 +133,12 @@ impl BlockCompressor {
         Self::default()
     }
 
+    /// The bytes of a block whose compression, length and checksum are stored elsewhere, and how they are compressed:
+    /// not at all if that saves less than an eighth. [`unpack`] reads them.
+    pub fn pack<'a>(&'a mut self, plain: &'a [u8], wanted: Compression) -> (&'a [u8], Compression) {
+        self.compress(plain, wanted, 0)
+    }
+
     /// The bytes of a block that is to be stored, and how they are compressed: not at all if that saves
     /// less than an eighth, for which it is not worth to decompress at each read. Then so many zeros follow.
     pub(crate) fn compress<'a>(
@@ -186,6 +196,23 @@ pub(crate) fn decompress(stored: &[u8], plain: &mut [u8], codec: Compression) ->
     }
 }
 
+/// The block of `plain_len` bytes that [`BlockCompressor::pack`] stored so. No more is allocated than the stored bytes can
+/// decompress to.
+///
+/// # Errors
+/// [`Error::NotBuiltIn`], [`Error::WrongLength`], [`Error::ImpossibleLength`], [`Error::NotDecompressed`].
+pub fn unpack(stored: &[u8], plain_len: usize, codec: Compression) -> Result<Plain> {
+    match codec {
+        Compression::None if stored.len() == plain_len => Ok(Plain::from(stored)),
+        Compression::None => Err(Error::WrongLength),
+        codec if !codec.is_built_in() => Err(Error::NotBuiltIn),
+        codec if plain_len <= stored.len().saturating_mul(RATIO_MAX) => {
+            Plain::filled(plain_len, |plain| decompress(stored, plain, codec))
+        }
+        _ => Err(Error::ImpossibleLength),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +226,10 @@ mod tests {
         let blocks = [vec![], vec![7], vec![0; 5 << 20], b"the same again ".repeat(300), noise];
         for wanted in Compression::built_in() {
             for plain in &blocks {
-                let (stored, used) = compressor.compress(plain, wanted, 0);
+                let (stored, used) = compressor.pack(plain, wanted);
+                assert_eq!(unpack(stored, plain.len(), used).as_deref(), Ok(&plain[..]));
+                assert!(unpack(stored, plain.len() + 1, used).is_err());
+                assert!(unpack(stored, usize::MAX, used).is_err());
                 if used == Compression::None {
                     assert_eq!(stored, plain);
                     continue;

@@ -28,7 +28,7 @@ mod seed;
 mod varint;
 
 pub use checked::{CHECKSUM, check_behind, check_front, put_behind, put_front};
-pub use compression::{BlockCompressor, Compression};
+pub use compression::{BlockCompressor, Compression, unpack};
 pub use error::{Error, Result};
 pub use frame::{Frames, HEAD, Head, frame, read_frames};
 pub use plain::Plain;

@@ -12,7 +12,7 @@
 //! so that the next one begins with a page ([`padding`]): the disk is read by pages, and one that has a block is
 //! enough.
 
-use crate::compression::{BlockCompressor, Compression, RATIO_MAX, decompress};
+use crate::compression::{BlockCompressor, Compression, unpack};
 use crate::frame::{HEAD, Head};
 use crate::{Error, Plain, Result, Seed};
 
@@ -122,9 +122,8 @@ fn open(stored: &[u8], trailer: Head) -> Result<Opened> {
         }
         Compression::None => Err(Error::WrongLength),
         codec if !codec.is_built_in() => Err(Error::NotBuiltIn),
-        codec if plain_len <= (stored.len() * RATIO_MAX).min(BLOCK_LEN_MAX) => {
-            let plain = Plain::filled(plain_len, |plain| decompress(stored, plain, codec));
-            Ok(Opened::Decompressed(plain?))
+        codec if plain_len <= BLOCK_LEN_MAX => {
+            Ok(Opened::Decompressed(unpack(stored, plain_len, codec)?))
         }
         _ => Err(Error::ImpossibleLength),
     }
