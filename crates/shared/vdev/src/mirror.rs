@@ -1,0 +1,119 @@
+//! Whole copies of every extent: a mirror, and a leaf alone, which is a mirror of one.
+//!
+//! A read asks one leaf. Only where that fails, or its bytes do not pass their check, others are asked, and the ones
+//! that were wrong get the bytes that passed: these alone, as the rest of the extent was not checked.
+
+use halite_pmem::Pinned;
+
+use crate::member::Standing;
+use crate::members::Members;
+use crate::scrub::Findings;
+use crate::{Extent, Result, ScrubResult};
+
+pub(crate) fn write(members: &Members, extent: Extent, bytes: &[u8]) -> Result<()> {
+    members.write((0..members.len()).map(|member| (member, extent, bytes)))
+}
+
+/// The leaves in the order in which a reader asks them.
+fn order(members: &Members) -> Vec<usize> {
+    let mut order: Vec<_> = (0..members.len()).collect();
+    if order.len() > 1 {
+        order.sort_by_cached_key(|&member| members.get(member).preference());
+    }
+    order
+}
+
+pub(crate) fn read(
+    members: &Members,
+    extent: Extent,
+    at: usize,
+    to: &mut [u8],
+    check: &dyn Fn(&[u8]) -> bool,
+) -> Result<()> {
+    let (mut bad, mut findings) = (Vec::new(), Findings::new());
+    for number in order(members) {
+        let member = members.get(number);
+        match member.read(extent, at, to) {
+            Err(error) => findings.unread(&error),
+            Ok(()) if check(to) => {
+                member.vouch(extent);
+                for bad in bad {
+                    members.get(bad).repair(extent, at, to);
+                }
+                return Ok(());
+            }
+            Ok(()) => {
+                member.count_checksum_error();
+                findings.wrong(&member.name());
+            }
+        }
+        bad.push(number);
+    }
+    Err(findings.damaged(extent))
+}
+
+pub(crate) fn pin(
+    members: &Members,
+    extent: Extent,
+    at: usize,
+    len: usize,
+) -> Result<Option<Pinned>> {
+    for member in members.iter().filter(|member| member.standing() == Standing::Current) {
+        if let Some(pinned) = member.pin(extent, at, len)? {
+            return Ok(Some(pinned));
+        }
+    }
+    Ok(None)
+}
+
+/// Frees all copies. Returns whether all are free.
+pub(crate) fn free(members: &Members, extent: Extent) -> bool {
+    // Each is asked, also after one that is pinned.
+    let pinned =
+        members.iter().filter_map(|member| member.device()).filter(|leaf| !leaf.free(extent));
+    pinned.count() == 0
+}
+
+/// Reads and checks the copies of the leaves that are `wanted`, and replaces those that are wrong.
+pub(crate) fn heal(
+    members: &Members,
+    extent: Extent,
+    verify: &dyn Fn(&[u8]) -> bool,
+    wanted: impl Fn(Standing) -> bool,
+) -> Result<ScrubResult> {
+    let mut findings = Findings::new();
+    let mut read = |number: usize| {
+        let member = members.get(number);
+        let mut bytes = vec![0; extent.byte_len()];
+        match member.read(extent, 0, &mut bytes) {
+            Ok(()) if verify(&bytes) => {
+                member.vouch(extent);
+                return Some(bytes);
+            }
+            Ok(()) => {
+                member.count_checksum_error();
+                findings.wrong(&member.name());
+            }
+            Err(error) => findings.unread(&error),
+        }
+        None
+    };
+    let is_wanted = |&number: &usize| wanted(members.get(number).standing());
+    let (asked, others): (Vec<_>, Vec<_>) = order(members).into_iter().partition(is_wanted);
+    let (mut good, mut damaged) = (None, Vec::new());
+    for number in asked {
+        match read(number) {
+            Some(bytes) => good = good.or(Some(bytes)),
+            None => damaged.push(number),
+        }
+    }
+    if damaged.is_empty() {
+        return Ok(ScrubResult::default());
+    }
+    let Some(good) = good.or_else(|| others.into_iter().find_map(&mut read)) else {
+        return Err(findings.damaged(extent));
+    };
+    let repair = |&number: &usize| members.get(number).repair(extent, 0, &good);
+    let repaired = damaged.iter().copied().filter(repair).collect();
+    Ok(ScrubResult { damaged, repaired })
+}

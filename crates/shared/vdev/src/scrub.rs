@@ -1,0 +1,40 @@
+//! What a scrub of an extent finds, and what a read that finds nothing good reports.
+
+use crate::{Error, Extent};
+
+/// What a scrub found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScrubResult {
+    /// Leaves that gave wrong bytes, or none.
+    pub damaged: Vec<usize>,
+    /// Those of them that have the right bytes again, durably after the next sync.
+    pub repaired: Vec<usize>,
+}
+
+/// What each leaf gave, of an extent that could not be read.
+pub(crate) struct Findings(Vec<String>);
+
+impl Findings {
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// A leaf that could not be read.
+    pub(crate) fn unread(&mut self, error: &Error) {
+        self.0.push(error.to_string());
+    }
+
+    /// A leaf whose bytes are wrong.
+    pub(crate) fn wrong(&mut self, leaf: &str) {
+        self.0.push(format!("{leaf}: its bytes do not have their checksum"));
+    }
+
+    pub(crate) fn note(&mut self, what: String) {
+        self.0.push(what);
+    }
+
+    /// The error of an extent that is lost.
+    pub(crate) fn damaged(self, extent: Extent) -> Error {
+        Error::Damaged { extent, found: self.0 }
+    }
+}
