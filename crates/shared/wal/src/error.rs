@@ -35,6 +35,18 @@ pub enum Error {
     #[error("the log cannot go on in a new file: {0}; remove the reason and write again")]
     NoFile(Arc<halite_disk::Error>),
 
+    /// There is no segment that a log on a pool could go on in. The log has not changed.
+    #[error("the log cannot go on in a new segment: {0}; remove the reason and write again")]
+    NoSegment(Arc<halite_alloc::Error>),
+
+    /// A write to a log on a pool failed before.
+    #[error("a write to the log has failed, so its end is not known; open the store again")]
+    Failed,
+
+    /// An error of a pool.
+    #[error(transparent)]
+    Pool(#[from] Arc<halite_alloc::Error>),
+
     /// An error of a file.
     #[error(transparent)]
     Disk(#[from] Arc<halite_disk::Error>),
@@ -43,6 +55,12 @@ pub enum Error {
 impl From<halite_disk::Error> for Error {
     fn from(error: halite_disk::Error) -> Self {
         Self::Disk(Arc::new(error))
+    }
+}
+
+impl From<halite_alloc::Error> for Error {
+    fn from(error: halite_alloc::Error) -> Self {
+        Self::Pool(Arc::new(error))
     }
 }
 
@@ -55,4 +73,17 @@ impl Error {
 /// The error of a file that could not be made or grow.
 pub(crate) fn no_file(error: halite_disk::Error) -> Error {
     Error::NoFile(Arc::new(error))
+}
+
+/// The error of a segment that could not be got.
+pub(crate) fn no_segment(error: halite_alloc::Error) -> Error {
+    match error {
+        halite_alloc::Error::Full { .. } => Error::NoSegment(Arc::new(error)),
+        other => other.into(),
+    }
+}
+
+/// The error of a pool that the kernel cannot write.
+pub(crate) fn pool_failed(error: halite_pmem::Error) -> Error {
+    halite_alloc::Error::from(error).into()
 }

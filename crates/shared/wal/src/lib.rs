@@ -42,12 +42,16 @@
 //! | growth of the first file, from 256 KiB on | zeros, as many bytes again | those of its next commit, with the journal |
 //! | prepare, a file | zeros, away from the commits | 1 of the file, 1 of the folder |
 //! | release, a file | none | one of the folder |
+//!
+//! Where the store has a pool of persistent memory, the log lies there instead, and a batch is durable by one fence: see
+//! [`pool_log`].
 #![forbid(unsafe_code)]
 
 mod batch;
 mod error;
 mod files;
 mod found;
+pub mod pool_log;
 mod ready;
 mod room;
 mod segment;
