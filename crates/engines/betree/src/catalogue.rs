@@ -1,0 +1,394 @@
+//! The datasets and their snapshots, and the names of both.
+//!
+//! They are keys of dataset 0, the catalogue, and so part of every batch, snapshot and replay like other changes:
+//!
+//! ```text
+//! 0              the number that the next dataset gets, u32 little-endian
+//! 1 | name       a dataset: its number, u32 little-endian; of a clone, also the number of the dataset, and the number,
+//!                u64, of the snapshot that it began as
+//! 2 | dataset u32 big-endian | name
+//!                a snapshot: its number, u64 little-endian
+//! 3              the number that the next snapshot gets, u64 little-endian
+//! 4              the last command (`dataset/command.rs`)
+//! ```
+//!
+//! Names that begin with [`OWN`] are of the engine's own datasets, which no user of key spaces sees or reaches.
+//! A change costs a copy of the path to an entry of a persistent map, however many datasets there are.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use halite_contract::{Error, KeySpaceId, Result, check_key_space_name};
+use halite_index::PersistentMap;
+
+use crate::message::Kind;
+use crate::record::Batch;
+
+/// The dataset of the catalogue.
+pub(crate) const CATALOGUE: u32 = 0;
+
+/// The largest number of a dataset: the one behind it has a number, too.
+const LAST: u32 = u32::MAX - 1;
+
+const NEXT: u8 = 0;
+
+const NAME: u8 = 1;
+
+/// The beginning of the names of the engine's own datasets.
+pub(crate) const OWN: &str = "\0objects/";
+const SNAPSHOT: u8 = 2;
+
+const NEXT_SNAPSHOT: u8 = 3;
+
+/// The key of the last command.
+pub(crate) const COMMAND: u8 = 4;
+
+/// A snapshot: its dataset, and its number.
+pub(crate) type SnapshotId = (u32, u64);
+
+/// The datasets that there are.
+#[derive(Clone)]
+pub(crate) struct Catalogue {
+    names: PersistentMap<u32, Arc<str>>,
+    by_name: PersistentMap<Arc<str>, u32>,
+    /// The engine's own datasets.
+    own: PersistentMap<Arc<str>, u32>,
+    next: u32,
+    /// The numbers of snapshots, by dataset and name.
+    snapshots: PersistentMap<(u32, Arc<str>), u64>,
+    /// The snapshots that clones began as, by the clones' numbers.
+    origins: PersistentMap<u32, SnapshotId>,
+    next_snapshot: u64,
+}
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        Self {
+            names: PersistentMap::default(),
+            by_name: PersistentMap::default(),
+            own: PersistentMap::default(),
+            next: CATALOGUE + 1,
+            snapshots: PersistentMap::default(),
+            origins: PersistentMap::default(),
+            next_snapshot: 1,
+        }
+    }
+}
+
+/// Refuses a name that no dataset of a user can have.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    check_key_space_name(name)?;
+    match name.starts_with(OWN) {
+        true => Err(crate::Error::OwnName.into()),
+        false => Ok(()),
+    }
+}
+
+fn damaged(why: &str) -> Error {
+    Error::Damaged { what: "the catalogue of datasets".into(), why: why.into() }
+}
+
+fn dataset_number(value: &[u8]) -> Result<u32> {
+    let number = value.try_into().map(u32::from_le_bytes).ok();
+    let number = number.filter(|&number| number > CATALOGUE);
+    number.ok_or_else(|| damaged("an entry has no number of a dataset"))
+}
+
+fn snapshot_number(value: &[u8]) -> Result<u64> {
+    let number = value.try_into().map(u64::from_le_bytes).ok();
+    number
+        .filter(|&number| number > 0)
+        .ok_or_else(|| damaged("an entry has no number of a snapshot"))
+}
+
+fn snapshot_key(space: KeySpaceId, name: &str) -> Vec<u8> {
+    [&[SNAPSHOT], &space.0.to_be_bytes()[..], name.as_bytes()].concat()
+}
+
+impl Catalogue {
+    /// Adds what an entry of the stored catalogue says.
+    pub(crate) fn read(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let text = |name| std::str::from_utf8(name).map_err(|_| damaged("a name is no text"));
+        match key {
+            [NEXT] => self.next = dataset_number(value)?,
+            [NAME, name @ ..] => {
+                let (number, origin) = value.split_at_checked(4).unwrap_or((value, &[]));
+                let number = dataset_number(number)?;
+                self.insert(number, text(name)?);
+                if let Some((dataset, snapshot)) = origin.split_at_checked(4) {
+                    self.origins
+                        .insert(number, (dataset_number(dataset)?, snapshot_number(snapshot)?));
+                }
+            }
+            [SNAPSHOT, key @ ..] => {
+                let (dataset, name) =
+                    key.split_first_chunk().ok_or_else(|| damaged("a snapshot has no dataset"))?;
+                let key = (u32::from_be_bytes(*dataset), text(name)?.into());
+                self.snapshots.insert(key, snapshot_number(value)?);
+            }
+            [NEXT_SNAPSHOT] => self.next_snapshot = snapshot_number(value)?,
+            [COMMAND] => {}
+            _ => return Err(damaged("an entry is of no kind")),
+        }
+        Ok(())
+    }
+
+    /// Refuses a catalogue that contradicts itself, when all entries were read.
+    pub(crate) fn check_read(&self) -> Result<()> {
+        let mut own = self.own.iter();
+        if self.names.iter_from(&self.next).next().is_some() || own.any(|(_, &id)| id >= self.next)
+        {
+            return Err(damaged("it does not know the number of the next dataset"));
+        }
+        let mut numbers = BTreeSet::new();
+        for ((dataset, _), &number) in self.snapshots.iter() {
+            if number >= self.next_snapshot || !numbers.insert((*dataset, number)) {
+                return Err(damaged("it does not know the number of the next snapshot"));
+            }
+            self.check(KeySpaceId(*dataset)).map_err(|_| damaged("a snapshot is of no dataset"))?;
+        }
+        match self.origins.iter().all(|(_, origin)| numbers.contains(origin)) {
+            true => Ok(()),
+            false => Err(damaged("a clone is of no snapshot")),
+        }
+    }
+
+    fn insert(&mut self, id: u32, name: &str) {
+        let name: Arc<str> = name.into();
+        if name.starts_with(OWN) {
+            self.own.insert(name, id);
+            return;
+        }
+        self.names.insert(id, Arc::clone(&name));
+        self.by_name.insert(name, id);
+    }
+
+    /// Refuses a dataset that there is not, or that is the engine's own.
+    #[inline]
+    pub(crate) fn check(&self, space: KeySpaceId) -> Result<()> {
+        self.name(space).map(drop)
+    }
+
+    pub(crate) fn name(&self, space: KeySpaceId) -> Result<&Arc<str>> {
+        self.names.get(&space.0).ok_or(Error::NoSuchKeySpace)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<KeySpaceId> {
+        self.by_name.get(name).copied().map(KeySpaceId)
+    }
+
+    /// The number of a dataset of the engine's own.
+    pub(crate) fn find_own(&self, name: &str) -> Option<u32> {
+        self.own.get(name).copied()
+    }
+
+    /// The names of the engine's own datasets.
+    pub(crate) fn own(&self) -> impl Iterator<Item = &str> {
+        self.own.iter().map(|(name, _)| &**name)
+    }
+
+    /// The datasets by name, but for the engine's own.
+    pub(crate) fn named(&self) -> Vec<(String, KeySpaceId)> {
+        let named = self.by_name.iter().map(|(name, &id)| (name.to_string(), KeySpaceId(id)));
+        named.collect()
+    }
+
+    /// The catalogue with another dataset, and its changes, which are added to a batch.
+    pub(crate) fn with(&self, name: &str, batch: &mut Batch) -> Result<(Self, KeySpaceId)> {
+        self.with_origin(name, None, batch)
+    }
+
+    /// As [`Catalogue::with`]; the dataset begins as a snapshot.
+    pub(crate) fn with_origin(
+        &self,
+        name: &str,
+        origin: Option<SnapshotId>,
+        batch: &mut Batch,
+    ) -> Result<(Self, KeySpaceId)> {
+        let id = self.next;
+        if id > LAST {
+            return Err(damaged("all numbers were given"));
+        }
+        let mut changed = self.clone();
+        changed.insert(id, name);
+        changed.next = id + 1;
+        origin.into_iter().for_each(|origin| changed.origins.insert(id, origin));
+        changed.push_dataset(id, name, batch);
+        batch.push(CATALOGUE, Kind::Insert, &[NEXT], &changed.next.to_le_bytes());
+        Ok((changed, KeySpaceId(id)))
+    }
+
+    /// Adds the entry of a dataset to a batch.
+    fn push_dataset(&self, id: u32, name: &str, batch: &mut Batch) {
+        let mut value = id.to_le_bytes().to_vec();
+        if let Some((dataset, snapshot)) = self.origins.get(&id) {
+            value.extend_from_slice(&dataset.to_le_bytes());
+            value.extend_from_slice(&snapshot.to_le_bytes());
+        }
+        batch.push(CATALOGUE, Kind::Insert, &[&[NAME], name.as_bytes()].concat(), &value);
+    }
+
+    /// The catalogue in which a dataset has another name, and its changes, which are added to a batch.
+    pub(crate) fn renamed(&self, space: KeySpaceId, name: &str, batch: &mut Batch) -> Result<Self> {
+        let before = Arc::clone(self.name(space)?);
+        let mut changed = self.clone();
+        changed.by_name.remove(&*before);
+        changed.insert(space.0, name);
+        batch.push(CATALOGUE, Kind::Delete, &[&[NAME], before.as_bytes()].concat(), &[]);
+        changed.push_dataset(space.0, name, batch);
+        Ok(changed)
+    }
+
+    /// The number of a snapshot of a dataset.
+    pub(crate) fn snapshot(&self, space: KeySpaceId, name: &str) -> Option<u64> {
+        self.snapshots.get(&(space.0, Arc::from(name))).copied()
+    }
+
+    /// The snapshots of a dataset, by name.
+    pub(crate) fn snapshots_of(&self, space: KeySpaceId) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        let first = (space.0, Arc::from(""));
+        let of_dataset =
+            self.snapshots.iter_from(&first).take_while(move |((of, _), _)| *of == space.0);
+        of_dataset.map(|((_, name), number)| (name, *number))
+    }
+
+    /// The snapshot that a dataset began as.
+    pub(crate) fn origin(&self, space: KeySpaceId) -> Option<SnapshotId> {
+        self.origins.get(&space.0).copied()
+    }
+
+    /// The datasets that began as a snapshot.
+    pub(crate) fn clones_of(&self, snapshot: SnapshotId) -> impl Iterator<Item = &Arc<str>> {
+        let clones = self.origins.iter().filter(move |(_, origin)| **origin == snapshot);
+        clones.filter_map(|(clone, _)| self.names.get(clone))
+    }
+
+    /// The catalogue with another snapshot of a dataset, and its changes, which are added to a batch.
+    pub(crate) fn with_snapshot(
+        &self,
+        space: KeySpaceId,
+        name: &str,
+        batch: &mut Batch,
+    ) -> (Self, u64) {
+        let mut changed = self.clone();
+        let number = self.next_snapshot;
+        changed.next_snapshot += 1;
+        changed.snapshots.insert((space.0, name.into()), number);
+        batch.push(CATALOGUE, Kind::Insert, &snapshot_key(space, name), &number.to_le_bytes());
+        batch.push(CATALOGUE, Kind::Insert, &[NEXT_SNAPSHOT], &changed.next_snapshot.to_le_bytes());
+        (changed, number)
+    }
+
+    /// The catalogue without a snapshot, and its change, which is added to a batch.
+    pub(crate) fn without_snapshot(
+        &self,
+        space: KeySpaceId,
+        name: &str,
+        batch: &mut Batch,
+    ) -> Self {
+        let mut changed = self.clone();
+        changed.snapshots.remove(&(space.0, Arc::from(name)));
+        batch.push(CATALOGUE, Kind::Delete, &snapshot_key(space, name), &[]);
+        changed
+    }
+
+    /// The catalogue without a dataset, and its changes, which are added to a batch.
+    pub(crate) fn without(&self, space: KeySpaceId, batch: &mut Batch) -> Result<Self> {
+        let name = Arc::clone(self.name(space)?);
+        let mut changed = self.clone();
+        changed.names.remove(&space.0);
+        changed.by_name.remove(&*name);
+        changed.origins.remove(&space.0);
+        push_drop(space.0, &name, batch);
+        Ok(changed)
+    }
+
+    /// The catalogue without a dataset of the engine's own, if it has that, and its changes, which are added to a batch.
+    pub(crate) fn without_own(&self, name: &str, batch: &mut Batch) -> Self {
+        let mut changed = self.clone();
+        if let Some(id) = self.find_own(name) {
+            changed.own.remove(name);
+            push_drop(id, name, batch);
+        }
+        changed
+    }
+}
+
+/// Adds the removal of a dataset to a batch.
+fn push_drop(id: u32, name: &str, batch: &mut Batch) {
+    batch.push_range(id, &[], None);
+    batch.push(CATALOGUE, Kind::Delete, &[&[NAME], name.as_bytes()].concat(), &[]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Changes, dataset_of};
+
+    #[test]
+    fn a_catalogue_is_read_as_its_changes_have_left_it() {
+        let mut batch = Batch::default();
+        let (one, a) = Catalogue::default().with("a", &mut batch).unwrap();
+        let (two, b) = one.with("b", &mut batch).unwrap();
+        assert_eq!((two.find("a"), two.find("b")), (Some(a), Some(b)));
+        assert!(one.check(b).is_err());
+        let mut read = Catalogue::default();
+        for change in Changes::of(batch.bytes()) {
+            let change = change.unwrap();
+            read.read(dataset_of(change.key).unwrap().1, change.payload).unwrap();
+        }
+        read.check_read().unwrap();
+        assert_eq!(read.named(), two.named());
+        let three = read.without(a, &mut batch).unwrap();
+        assert_eq!((three.find("a"), three.next), (None, 3));
+        assert!(three.without(a, &mut batch).is_err());
+        assert!(three.snapshots_of(b).next().is_none());
+        let mut batch = Batch::default();
+        let (four, one) = three.with_snapshot(b, "s", &mut batch);
+        let (five, two) = four.with_snapshot(b, "r", &mut batch);
+        let (six, clone) = five.with_origin("c", Some((b.0, one)), &mut batch).unwrap();
+        let seven =
+            six.renamed(clone, "d", &mut batch).unwrap().without_snapshot(b, "r", &mut batch);
+        assert_eq!(five.snapshots_of(b).map(|(_, number)| number).collect::<Vec<_>>(), [two, one]);
+        assert_eq!((seven.snapshot(b, "s"), seven.snapshot(b, "r")), (Some(one), None));
+        assert_eq!(seven.clones_of((b.0, one)).map(|name| &**name).collect::<Vec<_>>(), ["d"]);
+        let mut read = three;
+        for change in Changes::of(batch.bytes()) {
+            let (change, deleted) = (change.unwrap(), Kind::Delete as u8);
+            let key = dataset_of(change.key).unwrap().1;
+            match key {
+                [NAME, name @ ..] if change.kind == deleted => {
+                    read.by_name.remove(std::str::from_utf8(name).unwrap());
+                }
+                _ if change.kind == deleted => {
+                    read.snapshots.remove(&(b.0, Arc::from("r")));
+                }
+                _ => read.read(key, change.payload).unwrap(),
+            }
+        }
+        read.check_read().unwrap();
+        assert_eq!((read.named(), read.origin(clone)), (seven.named(), Some((b.0, one))));
+        assert_eq!(
+            (read.next_snapshot, read.snapshot(b, "s"), read.snapshot(b, "r")),
+            (3, Some(one), None)
+        );
+        read.snapshots.remove(&(b.0, Arc::from("s")));
+        assert!(read.check_read().is_err(), "a clone is of no snapshot");
+        assert!(read.read(&[NEXT], &[1]).is_err() && read.read(&[7], &[1, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn datasets_of_the_engines_own_are_not_found_as_others_are() {
+        let (own, mut batch) = (format!("{OWN}x"), Batch::default());
+        let (one, id) = Catalogue::default().with(&own, &mut batch).unwrap();
+        assert_eq!((one.find_own(&own), one.find(&own), one.named().len()), (Some(1), None, 0));
+        assert!(one.check(id).is_err() && one.own().eq([&own[..]]));
+        one.check_read().unwrap();
+        let two = one.without_own(&own, &mut batch);
+        assert_eq!((two.find_own(&own), two.next), (None, 2));
+        assert!(check_name(&own).is_err() && check_name("").is_err() && check_name("\0").is_ok());
+        let mut read = Catalogue::default();
+        read.read(&[&[NAME], own.as_bytes()].concat(), &[3, 0, 0, 0]).unwrap();
+        assert!(read.check_read().is_err(), "the next dataset would get the same number");
+    }
+}

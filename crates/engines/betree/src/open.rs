@@ -1,0 +1,273 @@
+//! Opening and creating a store.
+//!
+//! A walk: the pool that says what the store is, and the folder beside it → the devices and their labels
+//! (`crate::devices`) → the superblock and the root record → the bitmaps of it and of the generation before → the trees → the log
+//! behind what they have, into memtables.
+
+mod replay;
+mod stored;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use halite_alloc::Segments;
+use halite_cache::BlockCache;
+use halite_contract::{Direction, EngineOptions, Error, Health, KeyRange, Recovery, Result};
+use halite_disk::Disk;
+use halite_pmem::Pool;
+
+use crate::Error as BetreeError;
+use crate::allocation::{Bits, DeviceSpace, StoredSegment};
+use crate::catalogue::{CATALOGUE, Catalogue};
+use crate::dataset::histories::Histories;
+use crate::devices;
+use crate::devices::Places;
+use crate::devices::assemble::{Assembled, KnownState, assemble};
+use crate::home::{CLEAN, GENERATION, MADE, check, identity_of_log, pool_id, seed_of_pool};
+use crate::log::Log;
+use crate::memtable::Chunks;
+use crate::message::Kind;
+use crate::options::BetreeOptions;
+use crate::scan::StoreScan;
+use crate::settings::Settings;
+use crate::storage::Storage;
+use crate::storage::labels::{Labels, SESSION};
+use crate::store::Store;
+use crate::store::checkpoint::{BitmapPlace, Checkpoints, DATASET_ROOT, dataset_root};
+use crate::store::commit::Commits;
+use crate::store::pool_record::PoolRecord;
+use crate::store::recent::Recent;
+use crate::store::retired::Retired;
+use crate::store::signals::Signals;
+use crate::store::superblock::{RootPointer, Superblock};
+use crate::store::view::{Trees, View};
+use crate::tree::cursor::TreeCursor;
+use crate::tree::{Context, Tree};
+use replay::Replay;
+use stored::{read_bitmaps, read_previous, read_record};
+
+/// Blocks that a class keeps from data: 16 MiB.
+const RESERVE_BLOCKS: u64 = 4 << 10;
+
+/// Opens the store in the pool that `options` name, or creates it.
+pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
+    let started = Instant::now();
+    if !BetreeOptions::of(options).compression.is_built_in() {
+        let why = "this build has no Zstandard; build it with the feature `zstd`".to_owned();
+        return Err(BetreeError::NotBuiltIn { why }.into());
+    }
+    let mut settings = Settings::of(options);
+    let disk = devices::disk(options)?;
+    let exists = Pool::exists(&options.pool, &options.pool_options);
+    let home = if exists || !options.create {
+        Segments::open(&options.pool, &options.pool_options)?
+    } else {
+        devices::create_home(options, &disk)?
+    };
+    check(&home, options)?;
+    let places = Places::new(&home, &disk, options);
+    if home.root(MADE) != Some(1) {
+        make(&home, &disk, &places, options)?;
+        home.set_root(MADE, 1)?;
+    }
+    let was_clean = !exists || home.root(CLEAN) == Some(1);
+    if let Some(bytes) = devices::log_bytes_max(&home) {
+        settings.limit_log(bytes);
+    }
+    let mut store = open_made(options, settings, home, &disk, places)?;
+    store.recovery.clean = was_clean;
+    store.flush_commands()?;
+    store.home.set_root(CLEAN, 0)?;
+    store.recovery.duration = started.elapsed();
+    Ok(Arc::new(store))
+}
+
+/// Makes the devices of a new store, with the superblock of an empty one.
+fn make(home: &Arc<Segments>, disk: &Disk, places: &Places, options: &EngineOptions) -> Result<()> {
+    let (topology, vdevs) = devices::make(home, disk, places, options)?;
+    let mut numbers = Vec::new();
+    for _ in 0..=vdevs.iter().flatten().map(|vdev| vdev.leaves().len()).sum::<usize>() {
+        numbers.push(home.pool().random()?);
+    }
+    let mut random = || numbers.pop().unwrap_or_default();
+    let record = PoolRecord::new(topology, &mut random);
+    record.check_len()?;
+    let labels = Labels::new(pool_id(home), random(), record.clone());
+    let mut space = |_, _, blocks| Ok(DeviceSpace::new(blocks));
+    let storage = Storage::new(vdevs, 1, RESERVE_BLOCKS, &mut space)?;
+    let root = RootPointer::default();
+    let (log_first, log_end) = (0, (0, 0));
+    let superblock = Superblock { applied: 0, epoch: 1, log_first, log_end, root, pool: record };
+    Ok(labels.write(&storage, 1, &superblock.pool, &superblock.encode())?)
+}
+
+fn open_made(
+    options: &EngineOptions,
+    settings: Settings,
+    home: Arc<Segments>,
+    disk: &Disk,
+    places: Places,
+) -> Result<Store> {
+    let own = BetreeOptions::of(options);
+    let seed = seed_of_pool(&home);
+    let likely = devices::likely_places(&home, disk, options)?;
+    let known = KnownState {
+        pool: pool_id(&home),
+        generation: home.root(GENERATION).unwrap_or_default(),
+        session: home.root(SESSION),
+    };
+    let assembled = assemble(&places, known, likely, &own.search)?;
+    let Assembled { vdevs, current, superblock, previous, record: pool, damage } = assembled;
+    for vdev in vdevs.iter().flatten() {
+        vdev.clear_torn_labels().map_err(BetreeError::from)?;
+    }
+    if pool.topology != superblock.pool.topology {
+        devices::write_hint(disk, &pool.topology)?;
+    }
+    let generation = current.generation;
+    // What only the generation before has is not to be overwritten either. If that is damaged, there is nothing to keep.
+    let before = previous.and_then(|label| read_previous(&vdevs, seed, &label.payload));
+    let record = read_record(&vdevs, seed, &superblock)?;
+    let mut segments = BTreeMap::<BitmapPlace, (Bits, Bits)>::new();
+    for (place, bits) in read_bitmaps(&vdevs, seed, &record)? {
+        segments.entry(place).or_default().0 = bits;
+    }
+    for (place, bits) in before.into_iter().flatten() {
+        segments.entry(place).or_default().1 = bits;
+    }
+    let mut space = |class: u8, vdev: u16, blocks: u64| {
+        let of_vdev = segments.iter().filter(|((c, v, _), _)| (*c, *v) == (class, vdev));
+        let stored = of_vdev.map(|((.., number), (current, previous))| StoredSegment {
+            number: *number,
+            current: current.clone(),
+            previous: previous.clone(),
+        });
+        DeviceSpace::open(blocks, generation, stored.collect()).map_err(|why| {
+            let what = "bitmap of a vdev";
+            BetreeError::Damaged {
+                what,
+                address: crate::storage::Address::new(class, vdev, 0),
+                why: why.into(),
+            }
+        })
+    };
+    let storage = Arc::new(Storage::new(vdevs, generation + 1, RESERVE_BLOCKS, &mut space)?);
+    let labels = Labels::resume(&current, home.pool().random()?, storage.generation(), pool);
+    let cache = Arc::new(BlockCache::new(own.cache_bytes, settings.tree.part_bytes));
+    let trees = Arc::new(Context::new(
+        storage,
+        (cache, own.cache_bytes),
+        seed,
+        settings.tree,
+        superblock.epoch,
+    ));
+
+    let root_tree = record.tree.map_or_else(Tree::empty, Tree::of_stored);
+    let roots = read_roots(&trees, &root_tree)?;
+    let dataset_trees: Trees =
+        roots.iter().map(|(dataset, root)| (*dataset, Tree::of_stored(*root))).collect();
+    let bitmaps = record.bitmaps.iter().map(|b| ((b.class, b.vdev, b.segment), *b)).collect();
+    let histories = Histories::read(&trees, &root_tree)?;
+    let snapshots = Arc::new(histories.trees());
+    let checkpoints = Checkpoints {
+        root_tree,
+        histories,
+        roots,
+        bitmaps,
+        root: superblock.root.clone(),
+        since: superblock.epoch,
+        flushed_bytes: 0,
+    };
+
+    let memory = Chunks::new(&options.pool_options)?;
+    let mut replayed = Replay::new(&settings, &superblock, &trees, &memory)?;
+    let of_log = (identity_of_log(&home), &superblock);
+    let shape = (devices::has_pool_class(&home), settings.checkpoint_bytes);
+    let log = Log::open(&home, disk, of_log, shape, &mut |sequence, records, payload| {
+        replayed.replay(sequence, records, payload)
+    })?;
+
+    let Replay { active, frozen, last, records, .. } = replayed;
+    let view = Arc::new(View {
+        active,
+        frozen,
+        trees: Arc::new(dataset_trees),
+        snapshots,
+        replaced: Vec::new(),
+    });
+    let catalogue = read_catalogue(&trees, &view, last)?;
+    let recent = Recent::default();
+    view.memtables()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .for_each(|memtable| recent.note(memtable));
+    let recovery =
+        Recovery { records_replayed: records, partitions_ready: 1, damage, ..Recovery::default() };
+    Ok(Store {
+        home,
+        settings,
+        trees,
+        labels,
+        places,
+        disk: disk.clone(),
+        log,
+        commits: Commits::behind(last),
+        catalogue: ArcSwap::from_pointee(catalogue),
+        cataloguing: Default::default(),
+        view: ArcSwap::new(view),
+        changing: Default::default(),
+        checkpoints: halite_sim::locks::Mutex::new(checkpoints),
+        writing_large: Default::default(),
+        memory,
+        recent,
+        retired: Retired::default(),
+        room: Default::default(),
+        signals: Signals::default(),
+        health: Health::default(),
+        is_passing: Default::default(),
+        returns: AtomicU64::new(0),
+        passes: Default::default(),
+        user_bytes: AtomicU64::new(0),
+        recovery,
+    })
+}
+
+/// The roots of datasets in the root tree.
+fn read_roots(
+    trees: &Arc<Context>,
+    root_tree: &Tree,
+) -> Result<BTreeMap<u32, crate::tree::pointer::NodePointer>> {
+    use crate::run::Source;
+    let (start, end) = ([DATASET_ROOT], [DATASET_ROOT + 1]);
+    let mut cursor = TreeCursor::new(trees, root_tree.clone(), &start, Some(&end), None);
+    let mut roots = BTreeMap::new();
+    cursor.first()?;
+    while let Some(key) = cursor.key() {
+        let message = cursor.message();
+        if message.kind == Kind::Insert {
+            let root = dataset_root(key, &message.payload).ok_or_else(|| Error::Damaged {
+                what: "the root tree".into(),
+                why: "an entry is no root of a dataset".into(),
+            })?;
+            roots.insert(root.0, root.1);
+        }
+        cursor.next()?;
+    }
+    Ok(roots)
+}
+
+/// Reads the datasets from the catalogue.
+fn read_catalogue(trees: &Arc<Context>, view: &Arc<View>, at: u64) -> Result<Catalogue> {
+    let (all, forward) = (KeyRange::all(), Direction::Forward);
+    let mut catalogue = Catalogue::default();
+    for pair in StoreScan::new(trees, Arc::clone(view), at, CATALOGUE, &all, forward) {
+        let (key, value) = pair?;
+        catalogue.read(&key, &value)?;
+    }
+    catalogue.check_read()?;
+    Ok(catalogue)
+}

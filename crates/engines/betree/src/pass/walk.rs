@@ -1,0 +1,286 @@
+//! The way of a pass through all extents.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use halite_contract::{KeyRange, KeySpaceId};
+use halite_vdev::{BLOCK, ScrubResult};
+
+use super::{BEHIND_DATASETS, Flow, Kind, LOST_MAX, Lost, Pass, Stop, VIEW_BYTES};
+use crate::message::{LargeValue, byte_len};
+use crate::run::{Run, is_zero};
+use crate::storage::{Extent, run_of};
+use crate::store::checkpoint::Checkpoints;
+use crate::store::superblock::RootPiece;
+use crate::store::view::View;
+use crate::tree::Tree;
+use crate::tree::node::{Bounds, Link, Node, Slot};
+use crate::tree::pointer::seed_of;
+use crate::tree::walk::large_entries;
+
+/// What an extent is.
+struct Place<'a> {
+    what: &'static str,
+    keys: Option<Bounds<'a>>,
+    /// Whether it leads to other extents.
+    leads_on: bool,
+}
+
+impl<'a> Place<'a> {
+    fn keys(what: &'static str, keys: Bounds<'a>) -> Self {
+        Self { what, keys: Some(keys), leads_on: false }
+    }
+
+    fn of_store(what: &'static str) -> Self {
+        Self { what, keys: None, leads_on: false }
+    }
+
+    fn leads_on(self) -> Self {
+        Self { leads_on: true, ..self }
+    }
+}
+
+impl Pass<'_> {
+    /// Visits everything from where the pass is on.
+    pub(super) fn run(&mut self, is_new: bool) -> Flow {
+        if is_new {
+            // What could not be flushed.
+            let view = self.store.view();
+            for memtable in view.memtables() {
+                for value in memtable.large_values() {
+                    self.value(&value, Place::of_store("logged value"))?;
+                }
+            }
+        }
+        loop {
+            let view = self.store.view();
+            match self.trees(&view) {
+                ControlFlow::Continue(()) => break,
+                ControlFlow::Break(Stop::Asked) => return ControlFlow::Break(Stop::Asked),
+                ControlFlow::Break(Stop::View) => {
+                    self.left = VIEW_BYTES;
+                    self.store.note_pass(self.kind, self.record.clone());
+                }
+            }
+        }
+        self.of_snapshots()?;
+        self.of_checkpoints()
+    }
+
+    /// Visits the trees of snapshots. The view keeps them, so none is deleted meanwhile.
+    fn of_snapshots(&mut self) -> Flow {
+        self.left = u64::MAX;
+        let view = self.store.view();
+        for (id, tree) in &*view.snapshots {
+            self.snapshot = Some(*id);
+            self.record.key = Vec::new();
+            self.tree(tree)?;
+        }
+        (self.snapshot, self.record.key) = (None, Vec::new());
+        ControlFlow::Continue(())
+    }
+
+    /// Visits the trees of all datasets from the current key on.
+    fn trees(&mut self, view: &View) -> Flow {
+        if self.record.dataset == BEHIND_DATASETS {
+            return ControlFlow::Continue(());
+        }
+        for (dataset, tree) in view.trees.range(self.record.dataset..) {
+            if *dataset > self.record.dataset {
+                (self.record.dataset, self.record.key) = (*dataset, Vec::new());
+            }
+            self.tree(tree)?;
+        }
+        (self.record.dataset, self.record.key) = (BEHIND_DATASETS, Vec::new());
+        ControlFlow::Continue(())
+    }
+
+    fn tree(&mut self, tree: &Tree) -> Flow {
+        self.below(&tree.root, (None, None))
+    }
+
+    /// Visits the node of a link, and what is below it.
+    fn below(&mut self, link: &Link, bounds: Bounds<'_>) -> Flow {
+        let context = &self.store.trees;
+        match link {
+            Link::Leaf(base) => return base.iter().try_for_each(|run| self.run_of(run, bounds)),
+            Link::Stored(pointer) => {
+                let id = (pointer.extent.address.to_bits(), pointer.birth);
+                // Datasets are left in the middle for a newer view, in which a node may not be any more.
+                if self.snapshot.is_some() && !self.done.insert(id) {
+                    return ControlFlow::Continue(());
+                }
+                if self.seen.insert(id) {
+                    let len = pointer.len as usize;
+                    let check = |bytes: &[u8]| {
+                        pointer.fits(context.seed, &bytes[..len]) && is_zero(&bytes[len..])
+                    };
+                    self.extent(&Place::keys("node", bounds).leads_on(), pointer.extent, &check)?;
+                }
+            }
+            Link::Fresh(_) => {}
+        }
+        match context.node(link) {
+            Ok(node) => self.slots(&node, bounds),
+            // Its extent is lost, and was noted.
+            Err(_) => ControlFlow::Continue(()),
+        }
+    }
+
+    fn slots(&mut self, node: &Node, bounds: Bounds<'_>) -> Flow {
+        for (number, slot) in node.slots.iter().enumerate() {
+            let bounds = node.bounds_of(number, bounds);
+            if bounds.1.is_some_and(|high| *high <= self.record.key[..]) {
+                continue;
+            }
+            if self.left == 0 {
+                return ControlFlow::Break(Stop::View);
+            }
+            self.slot(slot, bounds)?;
+            if let Some(high) = bounds.1 {
+                self.record.key = high.to_vec();
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn slot(&mut self, slot: &Slot, bounds: Bounds<'_>) -> Flow {
+        slot.runs.iter().try_for_each(|run| self.run_of(run, bounds))?;
+        self.below(&slot.link, bounds)
+    }
+
+    fn run_of(&mut self, run: &Arc<Run>, bounds: Bounds<'_>) -> Flow {
+        let pointer = run.pointer();
+        if !self.seen.insert((pointer.extents[0].address.to_bits(), pointer.birth)) {
+            return ControlFlow::Continue(());
+        }
+        let has_values = pointer.large_bytes > 0;
+        for number in run.scrub_order() {
+            let is_data = number < pointer.directory_extent as usize;
+            let place =
+                Place::keys(if is_data { "part of a run" } else { "directory of a run" }, bounds);
+            let place = if has_values || !is_data { place.leads_on() } else { place };
+            self.extent(&place, pointer.extents[number], &|bytes| {
+                run.is_extent_whole(number, bytes)
+            })?;
+        }
+        // Where a part is lost, it was noted, and so are the values that it leads to.
+        for (key, value) in large_entries(run).unwrap_or_default() {
+            let behind = [&key[..], &[0]].concat();
+            self.value(&value, Place::keys("piece of a large value", (Some(&key), Some(&behind))))?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn value(&mut self, value: &LargeValue, place: Place<'_>) -> Flow {
+        let mut left = value.len;
+        for piece in &value.pieces {
+            let len = (byte_len(piece.extent) as u64).min(left) as usize;
+            left -= len as u64;
+            // A snapshot has it, too.
+            if !self.seen.insert((piece.extent.address.to_bits(), value.birth)) {
+                continue;
+            }
+            let seed = seed_of(self.store.trees.seed, piece.extent.address, value.birth);
+            let check = |bytes: &[u8]| {
+                seed.checksum(&bytes[..len]) == piece.checksum && is_zero(&bytes[len..])
+            };
+            self.extent(&place, piece.extent, &check)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Visits what checkpoints write beside trees.
+    fn of_checkpoints(&mut self) -> Flow {
+        let store = self.store;
+        let places: Vec<_> = {
+            let checkpoints = store.checkpoints.lock();
+            // It is small, and the next checkpoint writes it anew: it is visited at once.
+            self.left = u64::MAX;
+            self.tree(&checkpoints.root_tree)?;
+            self.record.key = Vec::new();
+            self.root_record(&checkpoints)?;
+            checkpoints.bitmaps.keys().copied().collect()
+        };
+        for place in places {
+            let checkpoints = store.checkpoints.lock();
+            let Some(bitmap) = checkpoints.bitmaps.get(&place) else { continue };
+            let seed = seed_of(store.trees.seed, bitmap.extent.address, bitmap.birth);
+            let len = bitmap.len as usize;
+            let check = |bytes: &[u8]| {
+                seed.checksum(&bytes[..len]) == bitmap.checksum && is_zero(&bytes[len..])
+            };
+            self.extent(&Place::of_store("bitmap"), bitmap.extent, &check)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn root_record(&mut self, checkpoints: &Checkpoints) -> Flow {
+        for (RootPiece { extent, checksum }, len) in checkpoints.root.lens() {
+            let seed = RootPiece::seed(self.store.trees.seed, extent, checkpoints.since);
+            let check =
+                |bytes: &[u8]| seed.checksum(&bytes[..len]) == checksum && is_zero(&bytes[len..]);
+            self.extent(&Place::of_store("root record"), extent, &check)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Reads an extent with all its redundancy, and repairs what is wrong.
+    fn extent(&mut self, place: &Place<'_>, extent: Extent, check: &dyn Fn(&[u8]) -> bool) -> Flow {
+        let storage = &self.store.trees.storage;
+        let healed = storage.vdev(extent.address).and_then(|vdev| match self.kind {
+            Kind::Scrub => Ok(vdev.scrub(run_of(extent), check)?),
+            Kind::Resilver => {
+                let leaves =
+                    if vdev.resilver(run_of(extent), check)? { vec![0] } else { Vec::new() };
+                Ok(ScrubResult { damaged: leaves.clone(), repaired: leaves })
+            }
+        });
+        self.record.extents += 1;
+        match healed {
+            Ok(ScrubResult { damaged, repaired }) => {
+                self.record.damaged += damaged.len() as u64;
+                self.record.repaired += repaired.len() as u64;
+            }
+            Err(error) => {
+                let is_lost = match &error {
+                    crate::Error::Vdev(error) => {
+                        !matches!(**error, halite_vdev::Error::BadLeaf { .. })
+                    }
+                    _ => true,
+                };
+                self.record.lost += u64::from(is_lost);
+                self.is_partial |= !is_lost || place.leads_on;
+                self.note(place, extent, error.to_string());
+            }
+        }
+        let bytes = storage.actual_blocks(extent) * BLOCK as u64;
+        self.record.bytes += bytes;
+        self.left = self.left.saturating_sub(bytes);
+        match (self.progress)(self.record.bytes.min(self.all), self.all) {
+            ControlFlow::Continue(()) => ControlFlow::Continue(()),
+            ControlFlow::Break(()) => ControlFlow::Break(Stop::Asked),
+        }
+    }
+
+    fn note(&mut self, place: &Place<'_>, extent: Extent, why: String) {
+        if self.errors.len() >= LOST_MAX {
+            return;
+        }
+        let dataset =
+            place.keys.map(|_| self.record.dataset).filter(|dataset| *dataset != BEHIND_DATASETS);
+        let snapshot = self
+            .snapshot
+            .map(|(dataset, number)| format!("snapshot {number} of dataset {dataset}"));
+        let dataset = dataset.map(|dataset| {
+            let catalogue = self.store.catalogue.load();
+            let name = catalogue.name(KeySpaceId(dataset));
+            name.map_or_else(|_| format!("dataset {dataset}"), |name| name.to_string())
+        });
+        let dataset = dataset.or(snapshot);
+        let keys = place.keys.filter(|_| dataset.is_some());
+        let keys = keys
+            .map(|(low, high)| KeyRange::new(low.unwrap_or_default(), high.map(<[u8]>::to_vec)));
+        self.errors.push(Lost { what: place.what, address: extent.address, dataset, keys, why });
+    }
+}

@@ -1,0 +1,17 @@
+//! What all open runs of a pool share.
+
+use std::sync::Arc;
+
+use halite_cache::BlockCache;
+use halite_codec::Seed;
+
+use crate::storage::Extents;
+
+/// The storage of runs, as their readers see it.
+pub(crate) struct RunStore {
+    pub(crate) extents: Arc<dyn Extents>,
+    /// Parts in DRAM, checked and decompressed.
+    pub(crate) cache: Arc<BlockCache>,
+    /// The seed of the pool.
+    pub(crate) seed: Seed,
+}

@@ -1,0 +1,8 @@
+//! Tests of runs as a whole, against maps in memory.
+
+mod costs;
+mod damage;
+mod merged;
+mod model;
+mod moves;
+mod runs;

@@ -1,0 +1,20 @@
+//! How a run is written.
+
+use halite_codec::{Compression, Seed};
+
+/// The options of a writer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunOptions {
+    /// The storage class that is preferred.
+    pub(crate) class: u8,
+    /// How long parts are before they are compressed, about: shorter if the next message does not fit, longer for a
+    /// message that is.
+    pub(crate) part_bytes: usize,
+    pub(crate) compression: Compression,
+    /// Whether lookups of other keys are answered by a filter, of 9 bits a key.
+    pub(crate) has_filter: bool,
+    /// The seed of the pool.
+    pub(crate) seed: Seed,
+    /// The generation that is being written.
+    pub(crate) birth: u64,
+}

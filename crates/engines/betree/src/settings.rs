@@ -1,0 +1,60 @@
+//! The sizes that a store works with: the options, where they are set, and defaults that fit each other.
+
+use halite_codec::Compression;
+use halite_contract::EngineOptions;
+
+use crate::options::BetreeOptions;
+use crate::run::ENTRY_BYTES_MAX;
+
+/// The sizes of an open store.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) memtable_bytes: u64,
+    pub(crate) checkpoint_bytes: u64,
+    pub(crate) tree: TreeSettings,
+    /// Whether there are threads for work that is not urgent.
+    pub(crate) on_threads: bool,
+}
+
+/// The sizes of trees.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TreeSettings {
+    pub(crate) buffer_bytes: u64,
+    pub(crate) leaf_bytes: u64,
+    pub(crate) part_bytes: usize,
+    pub(crate) fanout: usize,
+    pub(crate) runs_max: usize,
+    /// Bytes of a value from which on it lies in extents of its own.
+    pub(crate) large_value_bytes: u64,
+    pub(crate) compression: Compression,
+}
+
+impl Settings {
+    /// Keeps the log within so many bytes.
+    pub(crate) fn limit_log(&mut self, bytes: u64) {
+        self.checkpoint_bytes = self.checkpoint_bytes.min(bytes / 2);
+        self.memtable_bytes = self.memtable_bytes.min(bytes / 4);
+    }
+
+    pub(crate) fn of(options: &EngineOptions) -> Self {
+        let own = BetreeOptions::of(options);
+        let memtable_bytes = own.memtable_bytes.unwrap_or(32 << 20).clamp(1 << 10, 256 << 20);
+        let large_value_bytes = own.large_value_bytes.unwrap_or(64 << 10);
+        let large_value_bytes = large_value_bytes.clamp(16, (ENTRY_BYTES_MAX / 2) as u64);
+        Self {
+            memtable_bytes,
+            checkpoint_bytes: own.checkpoint_bytes.unwrap_or(4 * memtable_bytes),
+            tree: TreeSettings {
+                buffer_bytes: own.buffer_bytes.unwrap_or(8 << 20).max(64),
+                leaf_bytes: own.leaf_bytes.unwrap_or(2 << 20).max(64),
+                part_bytes: own.part_bytes.unwrap_or(16 << 10).clamp(64, 1 << 18) as usize,
+                fanout: own.fanout.unwrap_or(32).clamp(2, 256),
+                runs_max: own.runs_max.unwrap_or(8).clamp(1, 64),
+                large_value_bytes,
+                compression: own.compression,
+            },
+            // The crash lab's medium notes events in their order, so there may be only one thread.
+            on_threads: options.pool_options.medium.is_none(),
+        }
+    }
+}

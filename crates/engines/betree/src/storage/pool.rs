@@ -1,0 +1,260 @@
+//! An open storage pool: its vdevs, and which of their blocks are allocated.
+//!
+//! The life of an extent:
+//!
+//! ```text
+//!  allocate, write        adopt             retire                    recycle
+//!  ────────────────▶ taken ────▶ in a tree ───────▶ read by old views ────────▶ free, when two more checkpoints are durable
+//!                      └── recycle: nothing came to lead to it ────────────────▶ free
+//! ```
+//!
+//! Only extents that are in a tree are in the bitmaps that a checkpoint stores: what was taken for a tree that a crash
+//! takes is free when the pool is opened. An extent is durable after the sync of a checkpoint, which is before anything
+//! durable leads to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use halite_pmem::Pinned;
+use halite_sim::locks::Mutex;
+use halite_vdev::{BLOCK, Vdev};
+
+use super::{Address, Extent, Extents};
+use crate::allocation::{Classes, DeviceSpace, Growth, Orders, Purpose};
+use crate::{Error, Result};
+
+/// The classes of an open pool.
+pub(crate) struct Storage {
+    /// The vdevs of each class.
+    vdevs: Vec<Vec<Arc<Vdev>>>,
+    space: Mutex<Classes>,
+    /// The most blocks of an extent, on any vdev.
+    extent_blocks_max: u32,
+    /// The generation that is being built.
+    generation: AtomicU64,
+    /// Extents that may be allocated again as soon as no reader pins a value in them, and the generation that has seen
+    /// them last.
+    pinned: Mutex<Vec<(Extent, Option<u64>)>>,
+}
+
+/// The space of a vdev as it was stored, or of a new one.
+pub(crate) type OpenSpace<'a> = &'a mut dyn FnMut(u8, u16, u64) -> Result<DeviceSpace>;
+
+impl Storage {
+    /// A pool of these vdevs, of whose space `open` knows what is allocated.
+    pub(crate) fn new(
+        vdevs: Vec<Vec<Arc<Vdev>>>,
+        generation: u64,
+        reserve: u64,
+        open: OpenSpace<'_>,
+    ) -> Result<Self> {
+        let mut space = Classes::new(Orders::default(), [reserve; super::CLASSES]);
+        for (class, of_class) in (0..).zip(&vdevs) {
+            for (number, vdev) in (0..).zip(of_class) {
+                let shape = Arc::clone(vdev);
+                let actual = Box::new(move |blocks| shape.actual_blocks(blocks));
+                space.add(class, open(class, number, vdev.blocks())?, actual);
+            }
+        }
+        let generation = AtomicU64::new(generation);
+        let blocks_max = vdevs.iter().flatten().map(|vdev| vdev.data_blocks_max()).min();
+        let extent_blocks_max = blocks_max.unwrap_or(halite_vdev::EXTENT_BLOCKS_MAX);
+        let pinned = Mutex::default();
+        Ok(Self { vdevs, space: Mutex::new(space), extent_blocks_max, generation, pinned })
+    }
+
+    /// The vdev of an address.
+    pub(crate) fn vdev(&self, address: Address) -> Result<&Arc<Vdev>> {
+        let of_class = self.vdevs.get(usize::from(address.class()));
+        let vdev = of_class.and_then(|vdevs| vdevs.get(usize::from(address.vdev())));
+        vdev.ok_or_else(|| Error::Damaged {
+            what: "pointer",
+            address,
+            why: "there is no such vdev".into(),
+        })
+    }
+
+    /// The vdevs of each class.
+    pub(crate) fn classes(&self) -> &[Vec<Arc<Vdev>>] {
+        &self.vdevs
+    }
+
+    /// All vdevs.
+    pub(crate) fn vdevs(&self) -> impl Iterator<Item = &Arc<Vdev>> {
+        self.vdevs.iter().flatten()
+    }
+
+    /// Blocks of the vdevs of each class. What they have now is durable behind the next sync.
+    pub(crate) fn vdev_blocks(&self) -> Vec<Vec<u64>> {
+        self.vdevs.iter().map(|vdevs| vdevs.iter().map(|vdev| vdev.blocks()).collect()).collect()
+    }
+
+    /// The space of the pool, for a checkpoint.
+    pub(crate) fn space<T>(&self, run: impl FnOnce(&mut Classes) -> T) -> T {
+        run(&mut self.space.lock())
+    }
+
+    /// The generation that is being built.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether so many bytes of data have room beside what is kept from data; vdevs grow for that, if they can.
+    pub(crate) fn ensure_free(&self, bytes: u64) -> bool {
+        let mut growth = VdevGrowth(self);
+        self.space.lock().ensure_free(bytes.div_ceil(BLOCK as u64), &mut growth)
+    }
+
+    /// Blocks that an extent takes of its vdev.
+    pub(crate) fn actual_blocks(&self, extent: Extent) -> u64 {
+        let vdev = self.vdev(extent.address);
+        vdev.map_or(0, |vdev| u64::from(vdev.actual_blocks(extent.blocks)))
+    }
+
+    /// Allocates an extent of so many blocks, to which nothing leads yet.
+    pub(crate) fn allocate(&self, class: u8, blocks: u32, purpose: Purpose) -> Result<Extent> {
+        let mut growth = VdevGrowth(self);
+        self.space.lock().reserve(class, blocks, purpose, &mut growth)
+    }
+
+    /// Writes an allocated extent: these bytes, and zeros behind.
+    pub(crate) fn write_at(&self, extent: Extent, bytes: &[u8]) -> Result<()> {
+        let vdev = self.vdev(extent.address)?;
+        let run = run_of(extent);
+        let written = match bytes.len() == run.byte_len() {
+            true => vdev.write(run, bytes),
+            false => {
+                let mut padded = vec![0; run.byte_len()];
+                padded[..bytes.len()].copy_from_slice(bytes);
+                vdev.write(run, &padded)
+            }
+        };
+        written.map_err(Error::from)
+    }
+
+    /// Allocates an extent for these bytes, and writes them.
+    pub(crate) fn write_for(&self, purpose: Purpose, class: u8, bytes: &[u8]) -> Result<Extent> {
+        let extent = self.allocate(class, bytes.len().div_ceil(BLOCK) as u32, purpose)?;
+        self.write_at(extent, bytes).inspect_err(|_| {
+            // Nothing leads to it.
+            let _ = self.recycle(extent, false);
+        })?;
+        Ok(extent)
+    }
+
+    /// Notes that trees lead to extents from now on.
+    pub(crate) fn adopt(&self, extents: &[Extent]) -> Result<()> {
+        let mut space = self.space.lock();
+        extents.iter().try_for_each(|extent| space.adopt(*extent))
+    }
+
+    /// Notes that trees do not lead to an extent any more. Readers of earlier trees may.
+    pub(crate) fn retire(&self, extent: Extent) -> Result<()> {
+        self.space.lock().hide(extent)
+    }
+
+    /// Lets the blocks of an extent be allocated again, to which neither trees nor readers lead. If a checkpoint has seen
+    /// it, they wait for the next two.
+    pub(crate) fn recycle(&self, extent: Extent, is_seen: bool) -> Result<()> {
+        let vdev = self.vdev(extent.address)?;
+        let seen_until = is_seen.then(|| self.generation());
+        if !vdev.free(run_of(extent)) {
+            // A reader has a value in place. Its extent waits for it.
+            self.pinned.lock().push((extent, seen_until));
+            return Ok(());
+        }
+        self.space.lock().recycle(extent, seen_until)
+    }
+
+    /// Lets the blocks of extents be allocated again that values in place have kept.
+    pub(crate) fn recycle_pinned(&self) -> Result<()> {
+        let mut pinned = self.pinned.lock();
+        let all = std::mem::take(&mut *pinned);
+        for (extent, seen_until) in all {
+            if self.vdev(extent.address)?.free(run_of(extent)) {
+                self.space.lock().recycle(extent, seen_until)?;
+            } else {
+                pinned.push((extent, seen_until));
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees an extent that only checkpoints and their superblocks lead to.
+    pub(crate) fn free(&self, extent: Extent) -> Result<()> {
+        self.retire(extent)?;
+        self.recycle(extent, true)
+    }
+
+    /// Takes an extent that the log leads to, which is written.
+    pub(crate) fn claim(&self, extent: Extent) -> Result<()> {
+        let mut space = self.space.lock();
+        match space.reserve_at(extent) {
+            true => Ok(()),
+            false => Err(Error::Damaged {
+                what: "extent of a logged value",
+                address: extent.address,
+                why: "its blocks are in use, or do not exist".into(),
+            }),
+        }
+    }
+
+    /// Makes everything durable that was written.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.vdevs().try_for_each(|vdev| Ok(vdev.sync()?))
+    }
+
+    /// Notes that the generation that was being built is durable, and begins the next.
+    pub(crate) fn checkpoint_durable(&self) {
+        let generation = self.generation();
+        self.space.lock().checkpoint_durable(generation);
+        self.generation.store(generation + 1, Ordering::Release);
+    }
+}
+
+/// Lets vdevs grow where space is allocated.
+struct VdevGrowth<'a>(&'a Storage);
+
+impl Growth for VdevGrowth<'_> {
+    fn grow(&mut self, class: u8, vdev: u16, least: u64) -> Option<u64> {
+        let vdev = &self.0.vdevs[usize::from(class)][usize::from(vdev)];
+        vdev.grow_to(least).ok()?;
+        Some(vdev.blocks())
+    }
+}
+
+/// An extent, as its vdev knows it.
+pub(crate) fn run_of(extent: Extent) -> halite_vdev::Extent {
+    halite_vdev::Extent { block: extent.address.block(), blocks: extent.blocks }
+}
+
+impl Extents for Storage {
+    fn write(&self, class: u8, bytes: &[u8]) -> Result<Extent> {
+        self.write_for(Purpose::Metadata, class, bytes)
+    }
+
+    fn read(
+        &self,
+        what: &'static str,
+        extent: Extent,
+        at: usize,
+        to: &mut [u8],
+        check: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<()> {
+        let vdev = self.vdev(extent.address)?;
+        vdev.read(run_of(extent), at, to, check).map_err(|error| match error {
+            halite_vdev::Error::Damaged { .. } | halite_vdev::Error::OutOfBounds { .. } => {
+                Error::Damaged { what, address: extent.address, why: error.to_string() }
+            }
+            error => error.into(),
+        })
+    }
+
+    fn extent_bytes_max(&self) -> usize {
+        self.extent_blocks_max as usize * BLOCK
+    }
+
+    fn pin(&self, extent: Extent, at: usize, len: usize) -> Option<Pinned> {
+        self.vdev(extent.address).ok()?.pin(run_of(extent), at, len).ok()?
+    }
+}

@@ -1,0 +1,105 @@
+//! Flushing: the oldest frozen memtable goes to the trees of its datasets.
+//!
+//! The log is durable up to the memtable's end before that, so that no tree has what the log may lose. The trees are
+//! written beside the old ones; a new view has them, and what only the old ones have is dropped when its readers are
+//! done. A memtable that ends with a command (`dataset/command.rs`) has its effect in the same step.
+
+use std::sync::Arc;
+
+use halite_contract::Result;
+
+use crate::dataset::command::Command;
+use crate::dataset::effect::{Effect, Plan};
+use crate::memtable::MemtableSource;
+use crate::record::{DATASET, end_of};
+use crate::store::Store;
+use crate::store::checkpoint::Checkpoints;
+use crate::store::view::Trees;
+use crate::tree::{Tree, Update};
+
+impl Store {
+    /// Flushes what is frozen, if any of it ends with a command that replaces a dataset. At an opening: readers would need the
+    /// trees of snapshots that are in no tree yet.
+    pub(crate) fn flush_commands(&self) -> Result<()> {
+        for memtable in &self.view().frozen {
+            if Command::of_memtable(memtable)?.and_then(Command::replaces).is_some() {
+                while self.flush_oldest()? {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes the oldest frozen memtable. Returns whether there was one.
+    pub(crate) fn flush_oldest(&self) -> Result<bool> {
+        let mut checkpoints = self.checkpoints.lock();
+        let view = self.view();
+        let Some(oldest) = view.frozen.last() else { return Ok(false) };
+        self.health.check()?;
+        self.log.sync().inspect_err(|error| self.health.poison(error.to_string()))?;
+        // All of it is durable, also what a commit still waits for.
+        self.commits.reveal(oldest.last());
+
+        let command = Command::of_memtable(oldest)?;
+        let mut trees = Trees::clone(&view.trees);
+        let mut update = Update::new(&self.trees);
+        let mut effect = Effect::default();
+        // What the memtable has of a dataset that is replaced at its end is of no use.
+        let replaced = command.and_then(Command::replaces).map(|(dataset, _)| dataset);
+        for dataset in oldest.datasets().into_iter().filter(|dataset| Some(*dataset) != replaced) {
+            let (start, end) = (dataset.to_be_bytes(), end_of(dataset));
+            let tree = trees.get(&dataset).cloned().unwrap_or_else(Tree::empty);
+            let bounds = (&start[..], Some(&end[..]));
+            let source = MemtableSource::new(Arc::clone(oldest), bounds, DATASET, u64::MAX, None);
+            let updated = update.apply(&tree, vec![Box::new(source)]);
+            match updated {
+                Ok(tree) if tree.is_empty() => drop(trees.remove(&dataset)),
+                Ok(tree) => drop(trees.insert(dataset, tree)),
+                Err(error) => {
+                    // No view has what was written.
+                    update.undo();
+                    return Err(error.into());
+                }
+            }
+            let history = checkpoints.histories.of(dataset);
+            effect.drop_all(dataset, &history, update.take_dropped());
+        }
+        if let Some(command) = command {
+            let Checkpoints { histories, root_tree, .. } = &*checkpoints;
+            let mut plan = Plan { context: &self.trees, histories, root_tree, trees: &mut trees };
+            if let Err(error) = effect.plan(command, oldest.last(), &mut plan, &mut update) {
+                update.undo();
+                return Err(error.into());
+            }
+        }
+        update.take_values(oldest.large_values(), oldest.hidden_large_values());
+        let published = self.publish_flushed(&mut checkpoints, (update, effect), trees);
+        // Half of what changes in memory may have changed.
+        published.inspect_err(|error| self.health.poison(error.to_string()))?;
+        checkpoints.flushed_bytes += oldest.bytes();
+        drop(view);
+        self.reclaim(&checkpoints)?;
+        Ok(true)
+    }
+
+    /// Publishes the trees of a flush, and notes what it wrote and dropped.
+    fn publish_flushed(
+        &self,
+        checkpoints: &mut Checkpoints,
+        (update, mut effect): (Update<'_>, Effect),
+        trees: Trees,
+    ) -> Result<()> {
+        effect.free(update.finish()?);
+        let (dropped, has_command) = effect.take(&mut checkpoints.histories);
+        for dropped in &dropped {
+            self.trees.storage.retire(dropped.extent)?;
+        }
+        let (trees, snapshots) =
+            (Arc::new(trees), has_command.then(|| Arc::new(checkpoints.histories.trees())));
+        self.publish(dropped, |view| view.flushed(trees, snapshots));
+        if has_command {
+            // What is born from here on is told from what a snapshot has.
+            self.trees.begin_epoch(self.trees.epoch() + 1);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Trees: Bε-trees of immutable runs.
+//!
+//! A tree is a root, a node in memory or a pointer to a stored one ([`node`]). An [`Update`] brings sorted messages into
+//! a tree and returns the next one: they become runs in the buffers of the root, and buffers that are full move on
+//! ([`update`]). [`lookup`] finds a key on its way down, [`cursor`] scans, and [`write_back`] stores the nodes.
+//!
+//! ```text
+//!  lookup of a key            update
+//!      root                       root: a run for each slot      ──┐ a buffer is full:
+//!       │ slot: runs, newest      │                                │ its runs are merged, and cut
+//!       ▼ first                   ▼                                ▼ at the child's pivots
+//!      node                       node
+//!       │ slot: runs              │
+//!       ▼                         ▼
+//!      base run                   base run: merged with its buffer when that is as large
+//! ```
+//!
+//! With `h` levels, a lookup reads at most one part of each of `h × runs_max + 1` runs, and mostly one: filters tell
+//! which runs do not have the key. A message is written once a level, and once or twice as part of a leaf.
+
+pub(crate) mod changes;
+pub(crate) mod cursor;
+mod dropped;
+pub(crate) mod lookup;
+pub(crate) mod node;
+pub(crate) mod pointer;
+pub(crate) mod update;
+pub(crate) mod walk;
+pub(crate) mod write_back;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use halite_cache::BlockCache;
+use halite_codec::Seed;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::message::Parsed;
+use crate::run::{Run, RunPointer, RunStore};
+use crate::settings::TreeSettings;
+use crate::storage::{Extents, Storage};
+use crate::{Error, Result};
+use node::{Link, Node};
+use pointer::NodePointer;
+
+pub(crate) use dropped::Dropped;
+pub(crate) use update::Update;
+
+/// The part of the cache that is for nodes, and the directories of their runs, beside that for parts.
+const NODES_PART: u64 = 4;
+
+/// About how many nodes these are.
+const NODES: usize = 1 << 10;
+
+/// Bytes of a node, and of each of its runs, beside directories, about.
+const NODE_BYTES: u64 = 256;
+const RUN_BYTES: u64 = 192;
+
+/// Weighs nodes by the memory that they and their runs take when all directories are read.
+#[derive(Clone)]
+struct NodeBytes;
+
+impl Weighter<(u64, u64), Arc<Node>> for NodeBytes {
+    fn weight(&self, _: &(u64, u64), node: &Arc<Node>) -> u64 {
+        let runs = node.slots.iter().flat_map(|slot| {
+            let base = match &slot.link {
+                Link::Leaf(base) => base.as_ref(),
+                _ => None,
+            };
+            slot.runs.iter().chain(base)
+        });
+        NODE_BYTES + runs.map(|run| RUN_BYTES + run.pointer().directory_len).sum::<u64>()
+    }
+}
+
+/// What the trees of a store share.
+pub(crate) struct Context {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) runs: Arc<RunStore>,
+    /// Stored nodes, by address and checksum: a place may be written again in the same epoch.
+    nodes: Cache<(u64, u64), Arc<Node>, NodeBytes>,
+    pub(crate) seed: Seed,
+    pub(crate) settings: TreeSettings,
+    /// What is written now is born in this epoch: a number that grows with every checkpoint, and every snapshot.
+    epoch: AtomicU64,
+}
+
+/// A Bε-tree. It never changes; a clone shares everything.
+#[derive(Clone)]
+pub(crate) struct Tree {
+    pub(crate) root: Link,
+}
+
+impl Context {
+    pub(crate) fn new(
+        storage: Arc<Storage>,
+        (cache, cache_bytes): (Arc<BlockCache>, u64),
+        seed: Seed,
+        settings: TreeSettings,
+        epoch: u64,
+    ) -> Self {
+        let extents: Arc<dyn Extents> = Arc::clone(&storage) as _;
+        let runs = Arc::new(RunStore { extents, cache, seed });
+        let (items, weight) = (NODES, cache_bytes / NODES_PART);
+        let nodes = Cache::with_weighter(items, weight, NodeBytes);
+        let epoch = AtomicU64::new(epoch);
+        Self { storage, runs, nodes, seed, settings, epoch }
+    }
+
+    /// The epoch in which things are born now.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Begins an epoch.
+    pub(crate) fn begin_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// Opens a run.
+    pub(crate) fn open_run(&self, pointer: RunPointer) -> Arc<Run> {
+        Run::open(Arc::clone(&self.runs), pointer)
+    }
+
+    /// The node of a link that leads to one.
+    pub(crate) fn node(&self, link: &Link) -> Result<Arc<Node>> {
+        match link {
+            Link::Fresh(node) => Ok(Arc::clone(node)),
+            Link::Stored(pointer) => self.load(pointer),
+            Link::Leaf(_) => unreachable!("a leaf has no node"),
+        }
+    }
+
+    /// A stored node.
+    fn load(&self, pointer: &NodePointer) -> Result<Arc<Node>> {
+        let key = (pointer.extent.address.to_bits(), pointer.checksum);
+        if let Some(node) = self.nodes.get(&key) {
+            return Ok(node);
+        }
+        let mut bytes = vec![0; pointer.len as usize];
+        let check = |bytes: &[u8]| pointer.fits(self.seed, bytes);
+        self.storage.read("node", pointer.extent, 0, &mut bytes, &check)?;
+        let node = pointer::decode(&bytes, &|run| self.open_run(run));
+        let node = Arc::new(node.map_err(|why| self.damaged(pointer, why))?);
+        self.remember(pointer, &node);
+        Ok(node)
+    }
+
+    /// Keeps a stored node in the cache.
+    fn remember(&self, pointer: &NodePointer, node: &Arc<Node>) {
+        let key = (pointer.extent.address.to_bits(), pointer.checksum);
+        self.nodes.insert(key, Arc::clone(node));
+    }
+
+    fn damaged(&self, pointer: &NodePointer, why: &str) -> Error {
+        Error::Damaged { what: "node", address: pointer.extent.address, why: why.to_owned() }
+    }
+
+    /// Bytes of parts and nodes in the caches.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.runs.cache.used_bytes() + self.nodes.weight()
+    }
+}
+
+impl Tree {
+    /// A tree of no message.
+    pub(crate) fn empty() -> Self {
+        Self { root: Link::Fresh(Arc::new(Node::empty(1))) }
+    }
+
+    /// The tree whose root is stored.
+    pub(crate) fn of_stored(root: NodePointer) -> Self {
+        Self { root: Link::Stored(Arc::new(root)) }
+    }
+
+    /// Whether it has no message, as far as that is known without reading.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.root {
+            Link::Fresh(node) => node.slots.iter().all(node::Slot::is_empty),
+            _ => false,
+        }
+    }
+
+    /// The pointer to its root, if that is stored.
+    pub(crate) fn stored(&self) -> Option<NodePointer> {
+        match &self.root {
+            Link::Stored(pointer) => Some(**pointer),
+            _ => None,
+        }
+    }
+}
+
+/// A defect in a message, as an error of the run that has it.
+pub(crate) fn in_run<T>(run: &Run, parsed: Parsed<T>) -> Result<T> {
+    parsed.map_err(|why| Error::Damaged {
+        what: "message of a run",
+        address: run.pointer().extents[0].address,
+        why: why.to_owned(),
+    })
+}

@@ -1,0 +1,472 @@
+//! Updates: sorted messages go into a tree, and full buffers move on.
+//!
+//! An update makes new nodes for those that it changes, and leaves all others, and all runs, as they are. So readers of
+//! the earlier tree are not disturbed, and an update that fails is undone by freeing what it wrote.
+//!
+//! **Push**: the messages are cut at the pivots of a node; each part becomes the newest run of a slot's buffer. What a deleted
+//! range covers whole is dropped there and then: a buffer, a leaf, or a subtree, without reading its leaves.
+//!
+//! **Settle**: a buffer of as many bytes as the settings say is *flushed*: above level 1, its runs are merged, pushed to
+//! the child, and the child settles; at level 1 they are merged with the leaf, and the result is cut into leaves. A
+//! buffer of too many runs, but too few bytes, is *compacted*: its newest runs of similar size become one.
+//!
+//! | step | reads | writes |
+//! |---|---|---|
+//! | push, a message | none | it, once |
+//! | flush of a buffer of `b` bytes to a node | `b` | `b` |
+//! | flush of a buffer of `b` bytes to a leaf of `l` | `b + l` | at most `b + l` |
+//! | compaction | what is compacted | the same: a byte at most `log(b / run)` times |
+
+use std::sync::Arc;
+
+use crate::Result;
+use crate::allocation::Purpose;
+use crate::large::{read_large, write_large};
+use crate::message::{self, Kind, LargeValue, Message, enter};
+use crate::run::{
+    DeletedRanges, MergeCursor, Reads, Run, RunCursor, RunOptions, RunWriter, Source,
+};
+use crate::storage::Extent;
+use crate::tree::node::{Bounds, Link, Node, Slot};
+use crate::tree::walk::{Part, large_values, walk_slot};
+use crate::tree::{Context, Dropped, Tree, in_run};
+
+/// The class of runs.
+const CLASS: u8 = 0;
+
+/// Bytes of pivots from which on a node is divided, though it has few slots: it has to fit an extent.
+const PIVOTS_MAX: usize = 256 << 10;
+
+/// A run is compacted with the newer ones if it has at most so many times their bytes.
+const SIMILAR: u64 = 2;
+
+/// A source of messages of any kind.
+pub(crate) type BoxedSource = Box<dyn Source + Send>;
+
+/// How many blocks an update may write that brings all buffers to their leaves.
+struct Emptying {
+    budget: u64,
+    /// Whether it was used up.
+    is_over: bool,
+}
+
+/// A change of trees.
+pub(crate) struct Update<'a> {
+    context: &'a Context,
+    options: RunOptions,
+    emptying: Option<Emptying>,
+    /// Nodes that were opened, to be changed.
+    opened: u64,
+    written: Vec<Extent>,
+    /// Extents that were written before, for values in memtables.
+    taken: Vec<Extent>,
+    dropped: Vec<Dropped>,
+}
+
+impl<'a> Update<'a> {
+    pub(crate) fn new(context: &'a Context) -> Self {
+        let settings = &context.settings;
+        let options = RunOptions {
+            class: CLASS,
+            part_bytes: settings.part_bytes,
+            compression: settings.compression,
+            has_filter: true,
+            seed: context.seed,
+            birth: context.epoch(),
+        };
+        Self {
+            context,
+            options,
+            emptying: None,
+            opened: 0,
+            written: Vec::new(),
+            taken: Vec::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// An update that brings all buffers to their leaves, until it has written so many blocks.
+    pub(crate) fn emptying(context: &'a Context, budget: u64) -> Self {
+        Self { emptying: Some(Emptying { budget, is_over: false }), ..Self::new(context) }
+    }
+
+    /// Whether an update that empties buffers ended before it was through.
+    pub(crate) fn has_more(&self) -> bool {
+        self.emptying.as_ref().is_some_and(|emptying| emptying.is_over)
+    }
+
+    /// The tree without buffers, as far as the update may write.
+    pub(crate) fn empty_buffers(&mut self, tree: &Tree) -> Result<Tree> {
+        if !self.may_empty() {
+            return Ok(tree.clone());
+        }
+        self.apply(tree, Vec::new())
+    }
+
+    /// Whether buffers that are not full are to move on, too.
+    fn may_empty(&mut self) -> bool {
+        let Some(emptying) = &mut self.emptying else { return false };
+        let written: u64 = self.written.iter().map(|extent| u64::from(extent.blocks)).sum();
+        // The checkpoint writes the nodes that were opened.
+        emptying.is_over |= written + self.opened >= emptying.budget;
+        !emptying.is_over
+    }
+
+    /// Frees everything that was written: the trees that this update made are of no use then.
+    pub(crate) fn undo(self) {
+        for extent in self.written {
+            let freed = self.context.storage.recycle(extent, false);
+            debug_assert!(freed.is_ok(), "{freed:?}");
+        }
+    }
+
+    /// Takes the extents that the trees so far do not need any more.
+    pub(crate) fn take_dropped(&mut self) -> Vec<Dropped> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Writes the nodes of a tree.
+    pub(crate) fn write_back(&mut self, tree: &Tree) -> Result<Tree> {
+        self.context.write_back(tree, &mut self.written)
+    }
+
+    /// Notes that trees lead to large values that the log has led to, and that some of these have been replaced already.
+    pub(crate) fn take_values(&mut self, all: Vec<LargeValue>, replaced: Vec<LargeValue>) {
+        let extents = all.iter().flat_map(|value| &value.pieces).map(|piece| piece.extent);
+        self.taken.extend(extents);
+        self.drop_values(replaced);
+    }
+
+    /// Notes that the trees are used from now on. Returns the extents that they do not need any more.
+    pub(crate) fn finish(self) -> Result<Vec<Dropped>> {
+        self.context.storage.adopt(&self.written)?;
+        self.context.storage.adopt(&self.taken)?;
+        Ok(self.dropped)
+    }
+
+    /// The tree with the messages of sources, the newest first.
+    pub(crate) fn apply(&mut self, tree: &Tree, sources: Vec<BoxedSource>) -> Result<Tree> {
+        let mut root = self.open(&tree.root)?;
+        let mut merged = MergeCursor::merger(sources, None);
+        self.push(&mut root, (None, None), &mut merged)?;
+        self.settle(&mut root, (None, None))?;
+        loop {
+            let level = root.level + 1;
+            let (pivots, mut nodes) = divide(root, self.context.settings.fanout);
+            if nodes.len() == 1 {
+                root = nodes.remove(0);
+                break;
+            }
+            let slot = |node| Slot { runs: Vec::new(), link: Link::Fresh(Arc::new(node)) };
+            root = Node { level, pivots, slots: nodes.into_iter().map(slot).collect() };
+        }
+        while let ([Slot { runs, link }], 2..) = (&root.slots[..], root.level)
+            && runs.is_empty()
+        {
+            root = self.open(&link.clone())?;
+        }
+        Ok(Tree { root: Link::Fresh(Arc::new(root)) })
+    }
+
+    /// The node of a link, to be changed: its stored form is not needed any more.
+    fn open(&mut self, link: &Link) -> Result<Node> {
+        self.opened += 1;
+        if let Link::Stored(pointer) = link {
+            self.dropped.push(Dropped::new(pointer.extent, pointer.birth));
+        }
+        Ok(Arc::unwrap_or_clone(self.context.node(link)?))
+    }
+
+    /// Brings messages into the buffers of a node.
+    fn push<S: Source>(
+        &mut self,
+        node: &mut Node,
+        bounds: Bounds<'_>,
+        merged: &mut MergeCursor<S>,
+    ) -> Result<()> {
+        merged.first()?;
+        for number in 0..node.slots.len() {
+            let (low, high) = node.bounds_of(number, bounds);
+            let ranges = merged.deleted_ranges().clip(low.unwrap_or_default(), high);
+            let is_covered = ranges.first().is_some_and(|range| {
+                let ends = match (&range.end, high) {
+                    (None, _) => true,
+                    (Some(end), Some(high)) => **end >= *high,
+                    (Some(_), None) => false,
+                };
+                *range.start <= *low.unwrap_or_default() && ends
+            });
+            let ranges = if is_covered { DeletedRanges::default() } else { ranges };
+            let run = self.write_run(&ranges, merged, high)?;
+            if is_covered {
+                let level = node.level;
+                let covered = std::mem::replace(&mut node.slots[number], Slot::empty(level));
+                self.drop_slot(&covered)?;
+            }
+            node.slots[number].runs.splice(..0, run);
+        }
+        self.drop_values(merged.take_dropped());
+        Ok(())
+    }
+
+    /// Writes a run: deleted ranges, and the messages up to a key. `None`, if there is nothing of that.
+    fn write_run<S: Source>(
+        &mut self,
+        ranges: &DeletedRanges,
+        merged: &mut MergeCursor<S>,
+        high: Option<&[u8]>,
+    ) -> Result<Option<Arc<Run>>> {
+        let context = self.context;
+        let mut writer = RunWriter::new(&*context.storage, &mut self.written, &self.options);
+        ranges.iter().for_each(|range| writer.delete_range(&range.start, range.end.as_deref()));
+        while let Some((key, message)) = merged.entry()
+            && high.is_none_or(|high| key < high)
+        {
+            let entered = match message.kind {
+                Kind::InsertLarge | Kind::PatchedLarge => {
+                    enter(message.payload, self.options.birth)
+                }
+                _ => None,
+            };
+            let payload = entered.as_deref().unwrap_or(message.payload);
+            writer.add(key, Message { kind: message.kind, payload })?;
+            merged.next()?;
+        }
+        Ok(writer.finish()?.map(|pointer| context.open_run(pointer)))
+    }
+
+    /// Whether there is a buffer with messages below a link.
+    fn has_buffers(&self, link: &Link) -> Result<bool> {
+        if matches!(link, Link::Leaf(_)) {
+            return Ok(false);
+        }
+        for slot in &self.context.node(link)?.slots {
+            if !slot.runs.is_empty() || self.has_buffers(&slot.link)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Moves the buffers of a node on that are full.
+    fn settle(&mut self, node: &mut Node, bounds: Bounds<'_>) -> Result<()> {
+        let settings = self.context.settings;
+        let limit = if node.level == 1 { settings.leaf_bytes } else { settings.buffer_bytes };
+        let mut number = 0;
+        while number < node.slots.len() {
+            let may_empty = self.may_empty();
+            let slot = &node.slots[number];
+            let has_buffers = match &slot.link {
+                _ if !slot.runs.is_empty() => true,
+                Link::Leaf(_) => false,
+                link => may_empty && self.has_buffers(link)?,
+            };
+            if !has_buffers || !may_empty && slot.buffered_bytes() < limit {
+                if slot.runs.len() > settings.runs_max {
+                    self.compact(&mut node.slots[number])?;
+                }
+                number += 1;
+                continue;
+            }
+            let (pivots, slots) = match node.level {
+                1 => self.flush_to_leaf(&node.slots[number])?,
+                _ => self.flush_to_node(&node.slots[number], node.bounds_of(number, bounds))?,
+            };
+            let before = node.slots.len();
+            let count = slots.len();
+            node.replace(number, pivots, slots);
+            // The neighbours of a slot that is gone have moved up; the last slot of a node stays.
+            number += if node.slots.len() < before { 0 } else { count.max(1) };
+        }
+        Ok(())
+    }
+
+    /// Makes one run of a buffer's newest.
+    fn compact(&mut self, slot: &mut Slot) -> Result<()> {
+        let mut bytes = slot.runs[0].pointer().bytes;
+        let mut count = 1;
+        while let Some(run) = slot.runs.get(count)
+            && (count < 2 || run.pointer().bytes <= SIMILAR * bytes)
+        {
+            bytes += run.pointer().bytes;
+            count += 1;
+        }
+        let mut merged = MergeCursor::merger(cursors(&slot.runs[..count])?, None);
+        let ranges = merged.deleted_ranges().clone();
+        merged.first()?;
+        let run = self.write_run(&ranges, &mut merged, None)?;
+        self.drop_values(merged.take_dropped());
+        let compacted: Vec<_> = slot.runs.splice(..count, run).collect();
+        compacted.iter().for_each(|run| self.drop_run(run));
+        Ok(())
+    }
+
+    /// Merges a buffer, and hands it on to the node below. Returns what takes the slot's place.
+    fn flush_to_node(&mut self, slot: &Slot, bounds: Bounds<'_>) -> Result<Replacement> {
+        let mut child = self.open(&slot.link)?;
+        let mut merged = MergeCursor::merger(cursors(&slot.runs)?, None);
+        self.push(&mut child, bounds, &mut merged)?;
+        slot.runs.iter().for_each(|run| self.drop_run(run));
+        self.settle(&mut child, bounds)?;
+        if child.slots.iter().all(Slot::is_empty) {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let above = |node| Slot { runs: Vec::new(), link: Link::Fresh(Arc::new(node)) };
+        let (pivots, nodes) = divide(child, self.context.settings.fanout);
+        Ok((pivots, nodes.into_iter().map(above).collect()))
+    }
+
+    /// Merges a buffer with its leaf. Returns the leaves that take the slot's place.
+    fn flush_to_leaf(&mut self, slot: &Slot) -> Result<Replacement> {
+        let Link::Leaf(base) = &slot.link else { unreachable!("a leaf is below level 1") };
+        let mut runs = slot.runs.clone();
+        runs.extend(base.clone());
+        let mut written = Vec::new();
+        let leaves = self.write_leaves(&runs, &mut written);
+        self.written.append(&mut written);
+        let leaves = leaves?;
+        runs.iter().for_each(|run| self.drop_run(run));
+        Ok(leaves)
+    }
+
+    fn write_leaves(
+        &mut self,
+        runs: &[Arc<Run>],
+        written: &mut Vec<Extent>,
+    ) -> Result<Replacement> {
+        let context = self.context;
+        let bytes: u64 = runs.iter().map(|run| run.pointer().bytes).sum();
+        let each = bytes / bytes.div_ceil(context.settings.leaf_bytes).max(1);
+        let mut merged = MergeCursor::merger(cursors(runs)?, None);
+        let (mut pivots, mut slots) = (Vec::new(), Vec::new());
+        let mut last = Vec::new();
+        let mut writer = RunWriter::new(&*context.storage, written, &self.options);
+        merged.first()?;
+        while let Some((key, message)) = merged.entry() {
+            if let Some(resolved) = self.resolve(key, message, &runs[0])? {
+                if writer.bytes() >= each && !last.is_empty() {
+                    let pointer = writer.finish()?.expect("it has messages");
+                    slots.push(Slot::leaf(Some(context.open_run(pointer))));
+                    pivots.push(pivot(&last, key));
+                    writer = RunWriter::new(&*context.storage, written, &self.options);
+                }
+                writer.add(key, resolved.message())?;
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            merged.next()?;
+        }
+        if let Some(pointer) = writer.finish()? {
+            slots.push(Slot::leaf(Some(context.open_run(pointer))));
+        }
+        self.drop_values(merged.take_dropped());
+        Ok((pivots, slots))
+    }
+
+    /// The message as a leaf has it, below which there is no other: a value, or none.
+    fn resolve<'m>(
+        &mut self,
+        key: &[u8],
+        message: Message<'m>,
+        run: &Run,
+    ) -> Result<Option<Resolved<'m>>> {
+        let large = match message.kind {
+            Kind::Delete => return Ok(None),
+            Kind::Insert | Kind::InsertLarge => return Ok(Some(Resolved::AsItIs(message))),
+            Kind::PatchedLarge => in_run(run, message.large())?,
+            Kind::Upsert | Kind::Custom => None,
+        };
+        let value = large.as_ref().map(|large| read_large(self.context, large)).transpose()?;
+        self.drop_values(large);
+        let Some(value) = in_run(run, message::apply(key, message, value, None))? else {
+            return Ok(None);
+        };
+        if (value.len() as u64) < self.context.settings.large_value_bytes {
+            return Ok(Some(Resolved::Owned(Kind::Insert, value)));
+        }
+        let large = write_large(
+            self.context,
+            Purpose::Metadata,
+            self.options.birth,
+            &value,
+            &mut self.written,
+        )?;
+        let mut payload = Vec::new();
+        large.encode(&mut payload);
+        Ok(Some(Resolved::Owned(Kind::InsertLarge, payload)))
+    }
+
+    fn drop_values(&mut self, values: impl IntoIterator<Item = LargeValue>) {
+        self.dropped.extend(values.into_iter().flat_map(Dropped::of_value));
+    }
+
+    fn drop_run(&mut self, run: &Run) {
+        self.dropped.extend(Dropped::of_run(run.pointer()));
+    }
+
+    /// Drops all that is in a slot, and below.
+    fn drop_slot(&mut self, slot: &Slot) -> Result<()> {
+        let context = self.context;
+        walk_slot(context, slot, &mut |part| match part {
+            Part::Node(pointer) => {
+                self.dropped.push(Dropped::new(pointer.extent, pointer.birth));
+                Ok(true)
+            }
+            Part::Run(run) => {
+                self.drop_run(run);
+                let values = large_values(run)?;
+                self.drop_values(values);
+                Ok(true)
+            }
+        })
+    }
+}
+
+/// The slots that take the place of one, and the first keys of all but the first of them.
+type Replacement = (Vec<Arc<[u8]>>, Vec<Slot>);
+
+/// A message as a leaf has it.
+enum Resolved<'a> {
+    AsItIs(Message<'a>),
+    Owned(Kind, Vec<u8>),
+}
+
+impl Resolved<'_> {
+    fn message(&self) -> Message<'_> {
+        match self {
+            Self::AsItIs(message) => *message,
+            Self::Owned(kind, payload) => Message { kind: *kind, payload },
+        }
+    }
+}
+
+/// Cursors that read runs once.
+fn cursors(runs: &[Arc<Run>]) -> Result<Vec<RunCursor>> {
+    runs.iter().map(|run| RunCursor::new(Arc::clone(run), &[], None, Reads::Once)).collect()
+}
+
+/// Divides a node, if it has too many slots, or pivots too long, into nodes that have half as many.
+fn divide(node: Node, fanout: usize) -> (Vec<Arc<[u8]>>, Vec<Node>) {
+    let pivots: usize = node.pivots.iter().map(|pivot| pivot.len()).sum();
+    if node.slots.len() <= fanout && (pivots <= PIVOTS_MAX || node.slots.len() < 3) {
+        return (Vec::new(), vec![node]);
+    }
+    let half = node.slots.len().min(fanout).div_ceil(2);
+    let (firsts, parts) = node.split(half.max(2));
+    let (mut pivots, mut nodes) = (Vec::new(), Vec::new());
+    let mut firsts = firsts.into_iter();
+    for part in parts {
+        // Long pivots may leave a part that is too long still.
+        let (between, divided) = divide(part, fanout);
+        pivots.extend(between);
+        nodes.extend(divided);
+        pivots.extend(firsts.next());
+    }
+    (pivots, nodes)
+}
+
+/// The shortest key above one, and not above another one that is: the first key of a slot.
+fn pivot(last: &[u8], next: &[u8]) -> Arc<[u8]> {
+    let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
+    next[..next.len().min(common + 1)].into()
+}

@@ -1,0 +1,9 @@
+//! Tests of the Bε-tree engine through its public interface.
+
+mod conformance;
+mod object_properties;
+mod objects;
+mod objects_on_threads;
+mod power_cuts;
+mod redundancy;
+mod snapshots;

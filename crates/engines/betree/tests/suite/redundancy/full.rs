@@ -1,0 +1,72 @@
+//! Pools without room.
+
+use std::ops::ControlFlow;
+
+use halite_contract::{Durability, Engine, Error, ErrorClass, Op};
+
+use super::bench::{Bench, space};
+
+#[test]
+fn a_full_pool_refuses_puts_by_name_and_has_all_that_it_accepted() {
+    for topology in ["file:leaf-0@64M", "mirror file:leaf-0@64M file:leaf-1@64M"] {
+        let bench = Bench::new(topology);
+        let engine = bench.open();
+        let space = space(&engine);
+        let mut count = 0_u32;
+        let error = loop {
+            let value = vec![count as u8; 3000];
+            let put = Op::Put { space, key: &count.to_be_bytes(), value: &value };
+            match engine.write(&[put], Durability::Deferred) {
+                Ok(()) => count += 1,
+                Err(error) => break error,
+            }
+            assert!(count < 100_000, "64 MiB are less");
+        };
+        assert!(matches!(&error, Error::Own(own) if own.class() == ErrorClass::NoSpace), "{error}");
+        for number in 0..count {
+            let found = engine.get(space, &number.to_be_bytes()).unwrap();
+            assert_eq!(found.as_deref(), Some(&vec![number as u8; 3000][..]));
+        }
+    }
+}
+
+#[test]
+fn a_full_pool_takes_removals_and_then_puts_again() {
+    let bench = Bench::new("file:leaf-0@64M");
+    let engine = bench.open();
+    let space = space(&engine);
+    let (mut first, mut last) = (0_u32, 0_u32);
+    let put = |number: u32| {
+        let value = vec![number as u8; 3000];
+        engine.write(
+            &[Op::Put { space, key: &number.to_be_bytes(), value: &value }],
+            Durability::Deferred,
+        )
+    };
+    for round in 0..4 {
+        let before = last;
+        while put(last).is_ok() {
+            last += 1;
+            assert!(last < 400_000, "64 MiB are less");
+        }
+        assert!(last - before > 1000, "round {round}: {} puts", last - before);
+        // Half of the keys by themselves, and most of the others by their range.
+        let middle = first + (last - first) / 2;
+        for number in first..middle {
+            engine
+                .write(&[Op::Delete { space, key: &number.to_be_bytes() }], Durability::Deferred)
+                .unwrap();
+        }
+        first = last - 100;
+        let (start, end) = (middle.to_be_bytes(), first.to_be_bytes());
+        engine
+            .write(
+                &[Op::DeleteRange { space, start: &start, end: Some(&end) }],
+                Durability::Immediate,
+            )
+            .unwrap();
+        assert_eq!(engine.len(space).unwrap(), u64::from(last - first));
+        let report = engine.verify(&mut |_, _| ControlFlow::Continue(())).unwrap();
+        assert!(report.damage.is_empty(), "{:?}", report.damage);
+    }
+}
