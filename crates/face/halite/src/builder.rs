@@ -9,7 +9,7 @@ use halite_indexlog::IndexLogOptions;
 use halite_pmem::Profile;
 use halite_sim::Failures;
 
-use crate::{Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
+use crate::{BetreeOptions, Database, Domain, IndexKind, LsmOptions, Partitioning, Result};
 
 /// Options of a database, and the ways to open one.
 ///
@@ -67,6 +67,22 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn lsm(self, options: LsmOptions) -> Self {
+        self.own(options)
+    }
+
+    /// Options of the engine `betree` alone: the sizes of its memtables, buffers and leaves, for example.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{BetreeOptions, Database};
+    /// let options = BetreeOptions { leaf_bytes: Some(1 << 20), ..BetreeOptions::default() };
+    /// let db = Database::builder().engine("betree").betree(options).open(&path)?;
+    /// assert_eq!(db.engine_name(), "betree");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn betree(self, options: BetreeOptions) -> Self {
         self.own(options)
     }
 

@@ -14,7 +14,8 @@ use halite_pmem::{Domain, Medium, Pool, PoolOptions};
 use crate::{Error, Result};
 
 /// The engines that there are without [`register_engine`].
-static BUILT_IN: [Registration; 2] = [halite_indexlog::REGISTRATION, halite_lsm::REGISTRATION];
+static BUILT_IN: [Registration; 3] =
+    [halite_indexlog::REGISTRATION, halite_lsm::REGISTRATION, halite_betree::REGISTRATION];
 
 /// Bytes of an engine's name: a pool names its engine in a root, behind a few bytes.
 const NAME_LEN_MAX: usize = 17;
@@ -23,7 +24,11 @@ static REGISTERED: RwLock<Vec<&Registration>> = RwLock::new(Vec::new());
 
 /// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take. More may be
 /// [registered](register_engine).
-pub const ENGINES: &[&str] = &[halite_indexlog::REGISTRATION.name, halite_lsm::REGISTRATION.name];
+pub const ENGINES: &[&str] = &[
+    halite_indexlog::REGISTRATION.name,
+    halite_lsm::REGISTRATION.name,
+    halite_betree::REGISTRATION.name,
+];
 
 /// Adds an engine of one's own: databases, servers, backups and tools find it by its name from then on.
 ///

@@ -60,6 +60,7 @@ pub use database::Database;
 use engines::open_any;
 pub use engines::{ENGINES, engines, find_engine, open_engine, register_engine};
 pub use error::{Error, Result};
+pub use halite_betree::{BetreeOptions, Error as BetreeError};
 pub use halite_contract::{
     Bytes, Change, ChangeOp, Damage, Durability, Engine, Error as EngineError, Figure, Holder,
     KEY_LEN_MAX, KeyRange, KeySpaceId, Partitioning, Progress, Reader, Recovery, Registration,
