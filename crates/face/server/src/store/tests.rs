@@ -199,7 +199,7 @@ proptest! {
         expected.retain(|key| after.as_ref().is_none_or(|after| key > after));
         prop_assert_eq!(&found, &expected.into_iter().collect::<Vec<_>>());
         let mut by_partition = Vec::new();
-        for partition in 0..partitions {
+        for partition in 0..store.partitions() {
             store.walk(0, Some(partition), &prefix, after.as_deref(), |key| {
                 assert_eq!(store.partition_of(key), partition);
                 by_partition.push(key.to_vec());
