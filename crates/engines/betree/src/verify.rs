@@ -17,7 +17,7 @@ use crate::tree::walk::{Part, large_values, walk};
 
 /// Reads all trees.
 pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyReport> {
-    // What is in memory goes to the trees: what cannot, for lack of room, is not read.
+    // The memtables are flushed to the trees: one that cannot be, for lack of room, is not read.
     if store.freeze().is_ok() {
         while store.flush_oldest().is_ok_and(|flushed| flushed) {}
     }

@@ -19,7 +19,7 @@ use crate::memtable::{Memtable, Version};
 use crate::message::Kind;
 use crate::record::{Batch, full_key};
 
-/// What a flush does behind the changes of its memtable.
+/// A command to a dataset, which a flush carries out behind the changes of its memtable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     /// The dataset's tree becomes a snapshot's.

@@ -42,7 +42,7 @@ fn decode(address: &[u8], value: &[u8]) -> Option<Dropped> {
     let mut from = Reader(value);
     let (blocks, birth) = (from.varint_u32().ok()?, from.varint().ok()?);
     let is_extent = (1..=EXTENT_BYTES_MAX / halite_vdev::BLOCK).contains(&(blocks as usize));
-    // What a list has may be a large value, to which the log leads until the next checkpoint.
+    // An extent of a list may be a large value, to which the log leads until the next checkpoint.
     (is_extent && from.is_empty()).then(|| Dropped::logged(Extent { address, blocks }, birth))
 }
 

@@ -1,4 +1,4 @@
-//! What a flush changes beside trees: extents that are free, deadlists, and the history of a dataset.
+//! The changes of a flush beside those of trees: extents that become free, deadlists, and the history of a dataset.
 //!
 //! A flush plans that in memory, where reading may fail, and then does it in one step ([`Effect::take`]) that cannot. A
 //! checkpoint has all of a step or nothing.
@@ -19,14 +19,14 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(crate) struct Effect {
     freed: Vec<Dropped>,
-    /// What comes to lists. It is added before the other goes: an extent may come to a list and go on.
+    /// The extents that come to lists. They are added before others are removed: an extent may come to a list and go on.
     listed: Vec<(SnapshotId, Dropped)>,
     unlisted: Vec<(SnapshotId, Address)>,
     /// The dataset that the command is about, and its history behind it.
     history: Option<(u32, History)>,
 }
 
-/// What a plan reads, and the trees that it changes.
+/// The state that a plan reads, and the trees that it changes.
 pub(crate) struct Plan<'a> {
     pub(crate) context: &'a Arc<Context>,
     pub(crate) histories: &'a Histories,

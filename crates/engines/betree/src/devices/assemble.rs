@@ -33,13 +33,13 @@ pub(crate) struct Assembled {
     pub(crate) superblock: Superblock,
     /// The label of the generation before.
     pub(crate) previous: Option<Label>,
-    /// What is known of the leaves now.
+    /// The state of each leaf as it was found now.
     pub(crate) record: PoolRecord,
-    /// What is wrong with the devices.
+    /// The faults of the devices.
     pub(crate) damage: Vec<Damage>,
 }
 
-/// What the store's pool says of the devices.
+/// The record of the devices in the store's pool.
 #[derive(Clone, Copy)]
 pub(crate) struct KnownState {
     pub(crate) pool: u128,
@@ -49,7 +49,7 @@ pub(crate) struct KnownState {
     pub(crate) session: Option<u64>,
 }
 
-/// What was found where.
+/// The search of all places for leaves of the pool, and the labels seen so far.
 struct Search<'a> {
     places: &'a Places,
     known: KnownState,
@@ -145,7 +145,7 @@ impl Search<'_> {
             }
         };
         for place in files {
-            // What is no leaf of this pool is none of its business.
+            // A leaf of another pool is left alone.
             let is_known = self.seen.iter().any(|seen| seen.place.path() == place.path());
             if !is_known && let Ok(Some(seen)) = self.places.look(&place) {
                 let is_ours = |label: &Label| label.pool == self.known.pool;
@@ -221,7 +221,7 @@ impl Search<'_> {
                     let position = Position { class, vdev, leaf };
                     let record = &mut known.leaves[usize::from(leaf)];
                     let (opened, is_current) = self.open(&found, position, place, record, rows);
-                    // What was resilvered is not on a leaf that missed something since.
+                    // A leaf that missed writes since lacks the extents that were resilvered.
                     is_behind |= record.is_stale && !is_current;
                     leaves.push(opened);
                 }

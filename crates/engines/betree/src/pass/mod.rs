@@ -45,10 +45,10 @@ pub(crate) enum Kind {
     Resilver,
 }
 
-/// What is left of passes in memory.
+/// The results of passes that are kept in memory.
 #[derive(Default)]
 pub(crate) struct Passes {
-    /// What the last scrub and the last resilver found lost.
+    /// The extents that the last scrub and the last resilver found lost.
     scrub: Vec<Lost>,
     resilver: Vec<Lost>,
 }
@@ -114,7 +114,7 @@ impl Store {
         let last = self.last_pass(kind).filter(|last| last.state == PassState::Begun);
         let is_new = last.is_none();
         if is_new {
-            // What was written before a leaf came back is in a tree, or at least in a memtable.
+            // Every write from before a leaf came back is in a tree, or at least in a memtable.
             drop(self.writing_large.write());
             if self.freeze().is_ok() {
                 while self.flush_oldest().is_ok_and(|flushed| flushed) {}

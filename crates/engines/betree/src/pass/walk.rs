@@ -44,7 +44,7 @@ impl Pass<'_> {
     /// Visits everything from where the pass is on.
     pub(super) fn run(&mut self, is_new: bool) -> Flow {
         if is_new {
-            // What could not be flushed.
+            // The memtables that could not be flushed.
             let view = self.store.view();
             for memtable in view.memtables() {
                 for value in memtable.large_values() {

@@ -1,4 +1,4 @@
-//! What all open runs of a pool share.
+//! The parts that all open runs of a pool share.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ const CLASS: u8 = 0;
 /// The place of a bitmap: class, vdev, segment.
 pub(crate) type BitmapPlace = (u8, u16, u64);
 
-/// What checkpoints change.
+/// The state that only checkpoints change.
 pub(crate) struct Checkpoints {
     pub(crate) root_tree: Tree,
     /// The snapshots and deadlists of datasets, which the root tree has as of the last checkpoint.
@@ -115,7 +115,7 @@ impl Store {
         let epoch = self.trees.epoch() + 1;
         let root = self.write_root_record(checkpoints, tree)?;
         // From here on, a failure leaves it open which generation is the last.
-        // What is appended from here on need not be durable when the superblock is.
+        // Records that are appended from here on need not be durable when the superblock is.
         let (pool, log_end) = (self.labels.record(), self.log.end());
         self.log.sync().inspect_err(|error| self.health.poison(error.to_string()))?;
         let superblock =

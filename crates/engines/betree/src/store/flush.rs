@@ -43,7 +43,7 @@ impl Store {
         let mut trees = Trees::clone(&view.trees);
         let mut update = Update::new(&self.trees);
         let mut effect = Effect::default();
-        // What the memtable has of a dataset that is replaced at its end is of no use.
+        // The memtable's changes of a dataset that is replaced at its end are of no use.
         let replaced = command.and_then(Command::replaces).map(|(dataset, _)| dataset);
         for dataset in oldest.datasets().into_iter().filter(|dataset| Some(*dataset) != replaced) {
             let (start, end) = (dataset.to_be_bytes(), end_of(dataset));
@@ -97,7 +97,7 @@ impl Store {
             (Arc::new(trees), has_command.then(|| Arc::new(checkpoints.histories.trees())));
         self.publish(dropped, |view| view.flushed(trees, snapshots));
         if has_command {
-            // What is born from here on is told from what a snapshot has.
+            // Extents that are born from here on are told from those that a snapshot has.
             self.trees.begin_epoch(self.trees.epoch() + 1);
         }
         Ok(())

@@ -15,7 +15,7 @@ use crate::store::view::View;
 /// How long the thread waits before it tries again what failed.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What the thread and the writers tell each other.
+/// The signals between the thread and the writers.
 #[derive(Default)]
 pub(crate) struct Signals {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! What a checkpoint leaves behind: the superblock on every leaf device, and the root record that it points to.
+//! The records that a checkpoint leaves behind: the superblock on every leaf device, and the root record that it points to.
 //!
 //! ```text
 //! superblock (a label's payload):

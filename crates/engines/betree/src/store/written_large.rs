@@ -53,7 +53,7 @@ impl<'a> WrittenLarge<'a> {
         }
         if !written.extents.is_empty() {
             let synced = store.trees.storage.sync();
-            // What else the sync was for need not be durable either.
+            // The other writes that the sync was for need not be durable either.
             synced.inspect_err(|error| store.health.poison(error.to_string()))?;
             store.tell_of_stale_leaves()?;
         }

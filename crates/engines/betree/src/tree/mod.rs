@@ -74,7 +74,7 @@ impl Weighter<(u64, u64), Arc<Node>> for NodeBytes {
     }
 }
 
-/// What the trees of a store share.
+/// The parts that all trees of a store share.
 pub(crate) struct Context {
     pub(crate) storage: Arc<Storage>,
     pub(crate) runs: Arc<RunStore>,

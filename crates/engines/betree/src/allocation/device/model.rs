@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// What a checkpoint stored: the extents, and the bitmaps as the root tree has them.
+/// The state that a checkpoint stored: the extents, and the bitmaps as the root tree has them.
 #[derive(Clone, Default)]
 struct Checkpoint {
     extents: BTreeMap<u64, u32>,
