@@ -180,7 +180,7 @@ impl Classes {
     /// Hides an extent from the stored bitmaps: nothing that is stored leads to it.
     ///
     /// # Errors
-    /// See [`Classes::free`].
+    /// [`Error::Damaged`]: it is not allocated, and nothing is changed.
     pub(crate) fn hide(&mut self, extent: Extent) -> Result<()> {
         let block = extent.address.block();
         self.change(extent, |space, actual| space.hide(block, actual))

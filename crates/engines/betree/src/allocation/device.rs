@@ -125,7 +125,8 @@ impl DeviceSpace {
         Some(block)
     }
 
-    /// Takes a run of blocks as [`DeviceSpace::allocate`] does, hidden from the stored bitmap: that does not change.
+    /// Takes a run of blocks and returns the first, hidden from the stored bitmap, which does not change; `None`: the vdev
+    /// has no such run.
     pub(crate) fn reserve(&mut self, count: u32) -> Option<u64> {
         self.allocatable.allocate(count)
     }
@@ -149,7 +150,7 @@ impl DeviceSpace {
     /// Its blocks stay taken.
     ///
     /// # Errors
-    /// See [`DeviceSpace::free`].
+    /// The defect of an extent that is not allocated in the stored bitmap. Nothing is changed.
     pub(crate) fn hide(&mut self, block: u64, count: u32) -> Result<(), &'static str> {
         self.unstore(block, count).map(drop)
     }
@@ -164,8 +165,8 @@ impl DeviceSpace {
         Ok(())
     }
 
-    /// Makes the blocks of a hidden extent allocatable: at once if no checkpoint has seen it, or else as
-    /// [`DeviceSpace::free`] does.
+    /// Makes the blocks of a hidden extent allocatable: at once if no checkpoint has seen it, or else
+    /// when no generation that may be opened has it.
     ///
     /// # Errors
     /// See [`DeviceSpace::adopt`].

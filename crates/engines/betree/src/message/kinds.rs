@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     InsertLarge = 3,
     /// The payload refers to extents, and changes the value that they have.
     PatchedLarge = 4,
-    /// The payload changes the value in the way of the dataset's [`MessageAction`].
+    /// The payload changes the value in the way of the dataset's [`MessageAction`](super::MessageAction).
     Custom = 5,
 }
 
