@@ -28,6 +28,9 @@ what was in it. If there is none, a repair lets the database open without it:
   the manifest, or CURRENT              all tables that can be read are merged into new ones, which needs
                                         room for them twice; keys that were removed may be seen again
 
+A database of the engine betree goes on before the damage of its log, or with the newest state that its
+devices have, if that is not the newest there was; what came behind it is lost, whole.
+
 What cannot be read, of a bad sector too, is set aside under a name that ends in `.damaged`, and not
 removed. Files of other
 databases stay where they are. Whatever is damaged in the pool cannot be repaired, nor can databases of the

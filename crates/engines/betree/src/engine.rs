@@ -115,7 +115,6 @@ impl Betree {
                 }
             }
         }
-        store.log.check_len(batch.bytes().len())?;
         let mut write = Write { ops, expected };
         store.commit(&batch, purpose, durability, &mut write)?;
         large.keep();

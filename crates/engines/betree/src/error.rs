@@ -188,7 +188,7 @@ pub enum Error {
         reason: Arc<halite_alloc::Error>,
     },
 
-    /// The log is damaged, or lacks a file.
+    /// The log takes no more batches.
     #[error(transparent)]
     Log(halite_wal::Error),
 

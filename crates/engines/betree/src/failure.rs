@@ -23,6 +23,12 @@ pub(crate) fn from_log(error: halite_wal::Error) -> Error {
             }
             _ => BetreeError::LogPool { reason }.into(),
         },
+        halite_wal::Error::Damaged { file, what, why } => {
+            Error::DamagedFile { file, why: format!("{what}: {why}") }
+        }
+        halite_wal::Error::Missing { file } => {
+            Error::DamagedFile { file, why: "it is missing".into() }
+        }
         error => BetreeError::Log(error).into(),
     }
 }

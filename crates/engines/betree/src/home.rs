@@ -7,6 +7,7 @@
 //! root betree:session  the session that wrote it
 //! root betree:made     1 when the store was made: until then, its files are made anew
 //! root betree:clean    1 if the store was closed, and not opened since
+//! root betree:repaired the generation whose log a repair has cut: its superblock knows of a later end
 //! device 0             class 0, where the pool has data
 //! device 1             the log, where the pool has data
 //! ```
@@ -35,6 +36,10 @@ pub(crate) const CLEAN: &str = "betree:clean";
 
 /// The newest superblock that was durable.
 pub(crate) const GENERATION: &str = "betree:generation";
+
+/// The generation whose log ends where its whole batches do, though its superblock may know of more: a repair has given
+/// up the rest.
+pub(crate) const REPAIRED: &str = "betree:repaired";
 
 /// The largest sequence: they have 56 bits.
 const SEQUENCE_MAX: u64 = (1 << 56) - 1;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use halite_alloc::Segments;
-use halite_contract::{Error, Result};
+use halite_contract::Result;
 use halite_disk::Disk;
 use halite_wal::pool_log::{BATCH_MAX, PoolFound, PoolKnown, PoolLog, PoolShape};
 use halite_wal::{Found, Identity, Known, Shape, Wal};
@@ -26,6 +26,14 @@ const FILE_MIN: u64 = 64 << 10;
 /// Bytes of a batch, where the log is in files.
 const BATCH_IN_FILES_MAX: u64 = 256 << 20;
 
+/// How a log is opened.
+pub(crate) struct Opening {
+    pub(crate) is_in_pool: bool,
+    /// Whether a repair has given up all behind its whole batches.
+    pub(crate) is_repaired: bool,
+    pub(crate) checkpoint_bytes: u64,
+}
+
 /// The intent log of an open store.
 pub(crate) enum Log {
     /// In files: threads share a sync.
@@ -43,23 +51,20 @@ impl Log {
         home: &Arc<Segments>,
         disk: &Disk,
         (identity, superblock): (Identity, &Superblock),
-        (is_in_pool, checkpoint_bytes): (bool, u64),
+        Opening { is_in_pool, is_repaired, checkpoint_bytes }: Opening,
         replay: Replay<'_>,
     ) -> Result<Self> {
-        let Superblock { log_first, log_end, applied, .. } = *superblock;
         if is_in_pool {
             let kept = (2 * checkpoint_bytes / halite_alloc::SEGMENT) as usize;
             let shape = PoolShape { kept, ..PoolShape::default() };
-            let end = (log_end.0 as u32, log_end.1);
-            let known = PoolKnown { first: log_first as u32, sequence: applied + 1, end };
-            let device = home.device(DEVICE);
-            let found = PoolFound::read(&device, identity, known, shape, |batch| {
-                replay(batch.sequence, batch.records, &batch.payload)
-            });
-            let log = PoolLog::open(found.map_err(from_replay)?).map_err(from_log)?;
-            return Ok(Self::Pool(log));
+            let mut found = read_in_pool(home, identity, superblock, shape, replay)?;
+            if is_repaired {
+                found.accept_end();
+            }
+            return Ok(Self::Pool(PoolLog::open(found).map_err(from_log)?));
         }
-        let known = Known { first: log_first, resumed: 0, end: log_end };
+        // A repair may have set aside what the superblock knows of.
+        let known = if is_repaired { Known::default() } else { known_files(superblock) };
         let found = Found::read(disk, identity, known, |batch| {
             replay(batch.sequence, batch.records, batch.payload)
         });
@@ -70,16 +75,12 @@ impl Log {
         Ok(Self::Files(wal))
     }
 
-    /// Refuses a batch that is too long for the log.
-    pub(crate) fn check_len(&self, len: usize) -> Result<()> {
-        let (len, limit) = (
-            len as u64,
-            match self {
-                Self::Files(_) => BATCH_IN_FILES_MAX,
-                Self::Pool(_) => BATCH_MAX as u64,
-            },
-        );
-        if len > limit { Err(Error::BatchTooLarge { len, limit }) } else { Ok(()) }
+    /// Bytes that a batch may have.
+    pub(crate) fn batch_max(&self) -> u64 {
+        match self {
+            Self::Files(_) => BATCH_IN_FILES_MAX,
+            Self::Pool(_) => BATCH_MAX as u64,
+        }
     }
 
     /// Makes sure that a batch of so many bytes can be appended, in its turn. Puts leave the spare space to bookkeeping
@@ -190,6 +191,28 @@ impl Log {
             _ => Ok(()),
         }
     }
+}
+
+/// What a superblock knows of a log in files.
+pub(crate) fn known_files(superblock: &Superblock) -> Known {
+    Known { first: superblock.log_first, resumed: 0, end: superblock.log_end }
+}
+
+/// Reads the log in the pool, and changes nothing.
+pub(crate) fn read_in_pool(
+    home: &Arc<Segments>,
+    identity: Identity,
+    superblock: &Superblock,
+    shape: PoolShape,
+    replay: Replay<'_>,
+) -> Result<PoolFound> {
+    let Superblock { log_first, log_end, applied, .. } = *superblock;
+    let end = (log_end.0 as u32, log_end.1);
+    let known = PoolKnown { first: log_first as u32, sequence: applied + 1, end };
+    PoolFound::read(&home.device(DEVICE), identity, known, shape, |batch| {
+        replay(batch.sequence, batch.records, &batch.payload)
+    })
+    .map_err(from_replay)
 }
 
 /// The spare room that a batch leaves.

@@ -26,8 +26,10 @@ use crate::dataset::histories::Histories;
 use crate::devices;
 use crate::devices::Places;
 use crate::devices::assemble::{Assembled, KnownState, assemble};
-use crate::home::{CLEAN, GENERATION, MADE, check, identity_of_log, pool_id, seed_of_pool};
-use crate::log::Log;
+use crate::home::{
+    CLEAN, GENERATION, MADE, REPAIRED, check, identity_of_log, pool_id, seed_of_pool,
+};
+use crate::log::{Log, Opening};
 use crate::memtable::Chunks;
 use crate::message::Kind;
 use crate::options::BetreeOptions;
@@ -51,6 +53,19 @@ use stored::{read_bitmaps, read_previous, read_record};
 
 /// Blocks that a class keeps from data: 16 MiB.
 const RESERVE_BLOCKS: u64 = 4 << 10;
+
+/// Finds the devices of a store, whose superblock is to be of a generation at least.
+pub(crate) fn find_devices(
+    options: &EngineOptions,
+    home: &Segments,
+    disk: &Disk,
+    places: &Places,
+    generation: u64,
+) -> Result<Assembled> {
+    let likely = devices::likely_places(home, disk, options)?;
+    let known = KnownState { pool: pool_id(home), generation, session: home.root(SESSION) };
+    Ok(assemble(places, known, likely, &BetreeOptions::of(options).search)?)
+}
 
 /// Opens the store in the pool that `options` name, or creates it.
 pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
@@ -80,6 +95,14 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let mut store = open_made(options, settings, home, &disk, places)?;
     store.recovery.clean = was_clean;
     store.flush_commands()?;
+    if store
+        .home
+        .root(REPAIRED)
+        .is_some_and(|repaired| repaired + 1 == store.trees.storage.generation())
+    {
+        // The log behind the next superblock is whole again.
+        store.shorten_log()?;
+    }
     store.home.set_root(CLEAN, 0)?;
     store.recovery.duration = started.elapsed();
     Ok(Arc::new(store))
@@ -113,13 +136,8 @@ fn open_made(
 ) -> Result<Store> {
     let own = BetreeOptions::of(options);
     let seed = seed_of_pool(&home);
-    let likely = devices::likely_places(&home, disk, options)?;
-    let known = KnownState {
-        pool: pool_id(&home),
-        generation: home.root(GENERATION).unwrap_or_default(),
-        session: home.root(SESSION),
-    };
-    let assembled = assemble(&places, known, likely, &own.search)?;
+    let newest = home.root(GENERATION).unwrap_or_default();
+    let assembled = find_devices(options, &home, disk, &places, newest)?;
     let Assembled { vdevs, current, superblock, previous, record: pool, damage } = assembled;
     for vdev in vdevs.iter().flatten() {
         vdev.clear_torn_labels().map_err(BetreeError::from)?;
@@ -183,10 +201,15 @@ fn open_made(
     };
 
     let memory = Chunks::new(&options.pool_options)?;
-    let mut replayed = Replay::new(&settings, &superblock, &trees, &memory)?;
+    let is_repaired = home.root(REPAIRED) == Some(generation);
+    let mut replayed = Replay::new(&settings, &superblock, &trees, &memory, is_repaired)?;
     let of_log = (identity_of_log(&home), &superblock);
-    let shape = (devices::has_pool_class(&home), settings.checkpoint_bytes);
-    let log = Log::open(&home, disk, of_log, shape, &mut |sequence, records, payload| {
+    let opening = Opening {
+        is_in_pool: devices::has_pool_class(&home),
+        is_repaired,
+        checkpoint_bytes: settings.checkpoint_bytes,
+    };
+    let log = Log::open(&home, disk, of_log, opening, &mut |sequence, records, payload| {
         replayed.replay(sequence, records, payload)
     })?;
 

@@ -25,6 +25,12 @@ const CHUNK: u64 = UNIT;
 /// Chunks that an arena has at most.
 const CHUNKS_MAX: usize = 512;
 
+/// Bytes of an arena at most, of which the ends of its chunks are not used.
+pub(super) const LEN_MAX: u64 = CHUNK * CHUNKS_MAX as u64;
+
+/// Bytes of a record at most, beside its key and payload.
+pub(super) const RECORD_MAX: u64 = HEAD + LINE - 1;
+
 /// Chunks of all arenas of a store.
 const ALL_MAX: u64 = 1 << 16;
 
@@ -113,8 +119,7 @@ impl Arena {
     }
 
     fn open_chunk(&self, number: usize) -> Result<()> {
-        let limit = CHUNK * CHUNKS_MAX as u64;
-        let too_large = Error::BatchTooLarge { len: limit + CHUNK, limit };
+        let too_large = Error::BatchTooLarge { len: LEN_MAX + CHUNK, limit: LEN_MAX };
         let place = self.chunks.get(number).ok_or(too_large)?;
         let set = place.set(self.memory.take()?);
         assert!(set.is_ok(), "one thread opens chunks");

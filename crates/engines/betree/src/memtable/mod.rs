@@ -24,7 +24,7 @@ use halite_index::{Coverage, Direction, RadixCursor, RadixTree, RangeDelete, Rec
 use halite_sim::locks::Mutex;
 
 use crate::message::{Kind, LargeValue, Message};
-use crate::record::{Change, dataset_of, end_of};
+use crate::record::{Batch, Change, dataset_of, end_of};
 use arena::Arena;
 pub(crate) use arena::{Chunks, Stored};
 pub(crate) use source::{MemtableSource, message_of};
@@ -63,6 +63,14 @@ pub(crate) enum Version<'a> {
 }
 
 impl Memtable {
+    /// Bytes of memory that a batch may take: it has room behind a memtable that is almost full.
+    pub(crate) const BATCH_MAX: u64 = arena::LEN_MAX / 2;
+
+    /// Bytes of memory that the changes of a batch take at most.
+    pub(crate) fn memory_of(batch: &Batch) -> u64 {
+        batch.bytes().len() as u64 + u64::from(batch.changes()) * arena::RECORD_MAX
+    }
+
     pub(crate) fn new(memory: &Arc<Chunks>, before: u64, first_log: u64) -> Result<Self> {
         Ok(Self {
             arena: Arena::new(memory)?,

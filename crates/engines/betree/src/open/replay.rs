@@ -23,6 +23,8 @@ pub(super) struct Replay<'a> {
     pub(super) frozen: Vec<Arc<Memtable>>,
     pub(super) last: u64,
     pub(super) records: u64,
+    /// Whether a repair has given up batches that were in the log.
+    is_repaired: bool,
 }
 
 impl<'a> Replay<'a> {
@@ -31,6 +33,7 @@ impl<'a> Replay<'a> {
         of: &Superblock,
         trees: &'a Context,
         memory: &Arc<Chunks>,
+        is_repaired: bool,
     ) -> Result<Self> {
         let active = Memtable::new(memory, of.applied, of.log_first)?;
         Ok(Self {
@@ -43,6 +46,7 @@ impl<'a> Replay<'a> {
             frozen: Vec::new(),
             last: of.applied,
             records: 0,
+            is_repaired,
         })
     }
 
@@ -52,6 +56,13 @@ impl<'a> Replay<'a> {
             what: format!("batch {first} of the log"),
             why: why.into(),
         };
+        if first > self.last + 1 {
+            // What is behind a hole is no state that the store has had.
+            return match self.is_repaired {
+                true => Ok(()),
+                false => Err(damaged(&format!("it follows change {}", self.last))),
+            };
+        }
         if self.active.bytes() >= self.settings.memtable_bytes {
             self.rotate()?;
         }

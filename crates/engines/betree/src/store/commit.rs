@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use halite_contract::{Durability, Result};
+use halite_contract::{Durability, Error, Result};
 use halite_sim::locks::Mutex;
 
 use crate::catalogue::Catalogue;
@@ -135,6 +135,7 @@ impl Store {
             let view = self.view();
             commit.check(self)?;
             let batch = commit.batch().unwrap_or(batch);
+            self.check_len(batch)?;
             if batch.changes() == 0 {
                 let last = turn.next - 1;
                 drop(turn);
@@ -203,6 +204,18 @@ impl Store {
         }
     }
 
+    /// Refuses a batch that is too long for the log, or for a memtable.
+    fn check_len(&self, batch: &Batch) -> Result<()> {
+        let lens = [
+            (batch.bytes().len() as u64, self.log.batch_max()),
+            (Memtable::memory_of(batch), Memtable::BATCH_MAX),
+        ];
+        match lens.into_iter().find(|(len, limit)| len > limit) {
+            Some((len, limit)) => Err(Error::BatchTooLarge { len, limit }),
+            None => Ok(()),
+        }
+    }
+
     /// Lets a new memtable take the active one's place, in a turn. Returns the view behind that.
     fn rotate(&self, turn: &Turn) -> Result<Arc<View>> {
         let next = self.next_memtable(turn.next - 1)?;
@@ -222,7 +235,7 @@ impl Store {
     }
 
     /// Brings everything into a checkpoint, so that the log gets room.
-    fn shorten_log(&self) -> Result<()> {
+    pub(crate) fn shorten_log(&self) -> Result<()> {
         self.freeze()?;
         while self.flush_oldest()? {}
         self.checkpoint()

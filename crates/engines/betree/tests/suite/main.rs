@@ -6,4 +6,5 @@ mod objects;
 mod objects_on_threads;
 mod power_cuts;
 mod redundancy;
+mod repairs;
 mod snapshots;

@@ -155,6 +155,17 @@ impl PoolFound {
     pub fn broken(&self) -> Option<&Error> {
         self.broken.as_ref()
     }
+
+    /// Accepts that the log ends where its whole batches do, and gives up all that is behind. Returns the reason why it
+    /// could not be opened, if there was one.
+    pub fn accept_end(&mut self) -> Option<Error> {
+        let error = self.broken.take()?;
+        self.segments.truncate(self.end.map_or(0, |end| end.index + 1));
+        let kept = |number: &u32| self.segments.iter().any(|segment| segment.number == *number);
+        self.stale = self.device.logical_segments();
+        self.stale.retain(|number| !kept(number));
+        Some(error)
+    }
 }
 
 /// What the frames of a segment tell about those that are not whole.

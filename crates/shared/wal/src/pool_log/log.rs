@@ -65,15 +65,16 @@ impl PoolLog {
         if let Some(error) = broken {
             return Err(error);
         }
+        // A new log's first segment may have the number of one of these.
+        for number in stale {
+            device.release(number)?;
+        }
         let behind = end.map_or(0, |end| end.index + 1);
         let spaces = segments.split_off(behind);
         let (tail, pool) = match end {
             Some(end) => resume(store_id, shape, segments, end, next)?,
             None => begin(&device, store_id, shape, next)?,
         };
-        for number in stale {
-            device.release(number)?;
-        }
         let last = spaces.last().map_or(tail.end().0, |segment| segment.number);
         let segments = Segments { last, released: Vec::new() };
         let (segments, tail) = (Mutex::new(segments), Mutex::new(tail));
