@@ -14,7 +14,7 @@
 mod arena;
 mod source;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -205,23 +205,31 @@ impl Memtable {
     /// The references to large values that no message of the memtable has any more, as newer ones have hidden them.
     pub(crate) fn hidden_large_values(&self) -> Vec<LargeValue> {
         let mut hidden = Vec::new();
+        let mut visible_from = BTreeMap::new();
         for (key, sequence) in &*self.large.lock() {
-            let mut at = u64::MAX;
-            let mut is_hidden = false;
-            while let Version::Change(stored) = self.find(key, at)
-                && stored.sequence > *sequence
-                && !is_hidden
-            {
-                is_hidden = message_of(stored).kind.is_complete();
-                at = stored.sequence - 1;
-            }
-            if is_hidden || self.removals.covering(key, u64::MAX) > *sequence {
+            let from = visible_from.entry(&**key).or_insert_with(|| self.visible_from(key));
+            if *sequence < *from {
                 // The reference was checked when it was added.
                 let stored = self.find_exactly(key, *sequence);
                 hidden.extend(stored.and_then(|stored| message_of(stored).large().ok().flatten()));
             }
         }
         hidden
+    }
+
+    /// The sequence of the newest change of a key that hides all before it; 0, if there is none.
+    fn visible_from(&self, key: &[u8]) -> u64 {
+        let mut at = u64::MAX;
+        loop {
+            match self.find(key, at) {
+                Version::Change(stored) if message_of(stored).kind.is_complete() => {
+                    return stored.sequence;
+                }
+                Version::Change(stored) => at = stored.sequence - 1,
+                Version::Removed(sequence) => return sequence,
+                Version::Absent => return 0,
+            }
+        }
     }
 
     /// Bytes of keys and payloads, and the memory of removals: what counts until it is full.
@@ -277,5 +285,61 @@ impl Records for Memtable {
     #[inline]
     fn prefetch(&self, entry: u64) {
         self.arena.prefetch(entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use halite_pmem::PoolOptions;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::{NOT_ENTERED, Piece, UpsertBuilder};
+    use crate::record::{RANGE_DELETE, full_key};
+    use crate::storage::{Address, Extent};
+
+    /// A large value that is known by its block.
+    fn large(block: u64) -> Vec<u8> {
+        let extent = Extent { address: Address::new(0, 0, block), blocks: 1 };
+        let pieces = vec![Piece { extent, checksum: 0 }];
+        let mut payload = Vec::new();
+        LargeValue { entered: NOT_ENTERED, len: 9, birth: 1, pieces }.encode(&mut payload);
+        payload
+    }
+
+    proptest! {
+        #[test]
+        fn large_values_are_hidden_by_newer_values_and_removals_and_by_nothing_else(
+            changes in prop::collection::vec((0_u8..5, 0_u8..3), 0..20),
+        ) {
+            let memory = Chunks::new(&PoolOptions::default()).unwrap();
+            let memtable = Memtable::new(&memory, 0, 0).unwrap();
+            // The values that each key's reader needs, and those that none does.
+            let (mut needed, mut hidden) = ([const { Vec::new() }; 3], Vec::new());
+            for (sequence, (kind, key)) in (1..).zip(changes) {
+                let full = full_key(1, &[key]);
+                let mut upsert = UpsertBuilder::default();
+                upsert.overwrite(0, b"u");
+                let (kind, payload) = match kind {
+                    0 | 1 => (Kind::InsertLarge as u8, large(sequence)),
+                    2 => (Kind::Insert as u8, b"small".to_vec()),
+                    3 => (Kind::Upsert as u8, upsert.finish()),
+                    _ => (RANGE_DELETE, full_key(1, &[key + 1])),
+                };
+                if kind != Kind::Upsert as u8 {
+                    hidden.append(&mut needed[usize::from(key)]);
+                }
+                if kind == Kind::InsertLarge as u8 {
+                    needed[usize::from(key)].push(sequence);
+                }
+                memtable.add(sequence, Change { kind, key: &full, payload: &payload }).unwrap();
+            }
+            let found = memtable.hidden_large_values();
+            let mut found: Vec<u64> =
+                found.iter().map(|value| value.pieces[0].extent.address.block()).collect();
+            found.sort_unstable();
+            hidden.sort_unstable();
+            prop_assert_eq!(found, hidden);
+        }
     }
 }
