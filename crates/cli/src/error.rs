@@ -17,7 +17,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) enum Error {
     #[error(
         "{}: there is no database here; \
-         create one with `halite put`, `halite load` or `halite serve`", path.display()
+         create one with `halite put`, `halite load`, `halite serve` or `halite pool init`", path.display()
     )]
     NoDatabase { path: PathBuf },
 
@@ -35,6 +35,15 @@ pub(crate) enum Error {
 
     #[error("{key}: there is no such key in key space `{space}` of {}", path.display())]
     NoKey { path: PathBuf, space: String, key: String },
+
+    #[error("{}: there is no object store `{store}`; there is {existing}", path.display())]
+    NoObjectStore { path: PathBuf, store: String, existing: String },
+
+    #[error("{name}: there is no such object in object store `{store}` of {}", path.display())]
+    NoObject { path: PathBuf, store: String, name: String },
+
+    #[error("{key}: the object `{name}` has no such metadata")]
+    NoMetadata { key: String, name: String },
 
     #[error("{}: {parts} damaged; restore a backup, or see `halite repair --help`", path.display())]
     DamageFound { path: PathBuf, parts: String },
@@ -96,7 +105,7 @@ impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::NoKey { .. } => 3,
+            Self::NoKey { .. } | Self::NoObject { .. } | Self::NoMetadata { .. } => 3,
             Self::DamageFound { .. } | Self::RepairNeeded { .. } => 4,
             Self::Database { source, .. } if source.damage().is_some() => 4,
             Self::Backup {

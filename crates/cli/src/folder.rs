@@ -65,15 +65,21 @@ pub(crate) fn in_database(path: &Path, source: halite::Error) -> Error {
 
 /// The key space called `name`. The default one need not exist yet: `None` stands for an empty one.
 pub(crate) fn find_space(db: &Database, name: &str) -> Result<Option<KeySpace>> {
-    let spaces = db.key_spaces().map_err(|error| in_database(db.path(), error))?;
-    match spaces.iter().find(|space| space.name() == name).cloned() {
-        None if name != DEFAULT_SPACE => {
-            let names: Vec<_> = spaces.iter().map(|space| format!("`{}`", space.name())).collect();
-            let existing = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Err(Error::NoKeySpace { path: db.path().to_owned(), space: name.to_owned(), existing })
-        }
-        found => Ok(found),
+    match need_space(db, name) {
+        Err(Error::NoKeySpace { .. }) if name == DEFAULT_SPACE => Ok(None),
+        found => found.map(Some),
     }
+}
+
+/// The key space called `name`, which has to exist.
+pub(crate) fn need_space(db: &Database, name: &str) -> Result<KeySpace> {
+    let spaces = db.key_spaces().map_err(|error| in_database(db.path(), error))?;
+    if let Some(found) = spaces.iter().find(|space| space.name() == name) {
+        return Ok(found.clone());
+    }
+    let names: Vec<_> = spaces.iter().map(|space| format!("`{}`", space.name())).collect();
+    let existing = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Err(Error::NoKeySpace { path: db.path().to_owned(), space: name.to_owned(), existing })
 }
 
 /// A key space to write to. A value in a key space of the server gets its tag.
@@ -96,7 +102,7 @@ impl WriteSpace {
 
     /// An existing key space.
     pub(crate) fn of(db: &Database, space: KeySpace) -> halite::Result<Self> {
-        let deadlines = db.find_key_space(&format!("{}:expires", space.name()))?;
+        let deadlines = db.find_key_space(&values::deadlines_of(space.name()))?;
         Ok(Self { space, deadlines })
     }
 

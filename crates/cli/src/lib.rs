@@ -17,10 +17,13 @@ mod formats;
 mod index;
 mod interrupt;
 mod loader;
+mod objects;
 mod output;
 mod place;
 mod progress;
 mod size;
+mod target;
+mod time;
 mod tree;
 mod values;
 
@@ -29,8 +32,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use commands::{
-    Backup, Bench, Check, Completions, Del, Dump, Get, Lab, Load, Put, Repair, Restore, Scan,
-    Serve, Stat, Tail,
+    Backup, Bench, Check, Completions, Dataset, Del, Dump, Get, Lab, Load, Obj, Pool, Put, Repair,
+    Restore, Scan, Serve, Snapshot, Stat, Tail, Tree,
 };
 use error::{Error, Result};
 
@@ -48,6 +51,9 @@ Examples:
   halite tail ./data                     what was changed, in order, if there is a change log
   halite check ./data                    verify every checksum
   halite repair ./data --dry-run         what is lost of a database with damaged files, and how it goes on
+  halite pool init ./data                a database on a pool of devices, of the engine betree
+  halite snapshot create ./data monday   ... which keeps a key space as it is
+  halite obj put ./data photo photo.jpg  ... and stores objects of any length
   halite lab crash                       look for a power cut that the store does not survive
 
 A database is a folder, and one process at a time holds it: stop the server before another command
@@ -57,11 +63,12 @@ Exit codes:
   0    done
   1    error: one line on standard error says what, why and the way out
   2    the command line is wrong
-  3    `get`: the key is not there
+  3    `get`, `obj`: the key, or the object, is not there
   4    damage found: stored bytes fail their checksum
   5    `lab`: a violation, or a mutant that nothing caught
   130  interrupted by SIGINT or SIGTERM: `load` kept what it says, `lab` and `bench` say what they looked at,
-       `dump`, `backup` and `restore` leave what was there before, `serve` was not closed in time";
+       `dump`, `backup`, `restore` and `obj` leave what was there before, `pool scrub` and `pool resilver` go on
+       there the next time, `serve` was not closed in time";
 
 /// An ordered, durable key-value database for memory that persists.
 #[derive(Debug, Parser)]
@@ -86,6 +93,11 @@ enum Command {
     Restore(Restore),
     Check(Check),
     Repair(Repair),
+    Pool(Pool),
+    Dataset(Dataset),
+    Snapshot(Snapshot),
+    Obj(Obj),
+    Tree(Tree),
     Bench(Bench),
     Lab(Lab),
     Completions(Completions),
@@ -111,6 +123,11 @@ pub fn main() -> ExitCode {
         Command::Restore(restore) => restore.run(),
         Command::Check(check) => check.run(),
         Command::Repair(repair) => repair.run(),
+        Command::Pool(pool) => pool.run(),
+        Command::Dataset(dataset) => dataset.run(),
+        Command::Snapshot(snapshot) => snapshot.run(),
+        Command::Obj(obj) => obj.run(),
+        Command::Tree(tree) => tree.run(),
         Command::Bench(bench) => bench.run(),
         Command::Lab(lab) => lab.run(),
         Command::Completions(completions) => completions.run(),
@@ -137,10 +154,12 @@ mod tests {
 
     #[test]
     fn every_command_teaches_by_example() {
-        for command in Cli::command().get_subcommands() {
+        let mut commands = vec![Cli::command()];
+        while let Some(command) = commands.pop() {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:"), "{}", command.get_name());
             assert!(command.get_about().is_some(), "{}", command.get_name());
+            commands.extend(command.get_subcommands().cloned());
         }
     }
 }

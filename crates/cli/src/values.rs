@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use halite::Database;
+use halite::{Database, KeySpace};
 use halite_server::stored::{is_note, is_of_values, is_tagged, make_note, tagged, untagged};
 
 use crate::folder::in_database;
@@ -53,6 +53,56 @@ pub(crate) fn check_removal(db: &Database, space: &str) -> Result<()> {
     match is_of_values(space) {
         true => Values::of(db).map(drop),
         false => Ok(()),
+    }
+}
+
+/// Refuses to remove or rename the note that values have tags.
+pub(crate) fn check_not_note(name: &str) -> Result<()> {
+    match is_note(name) {
+        true => Err(Error::input(escape::to_text(name.as_bytes()), "it is the server's own")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses to give the values of the key space called `old` to one called `new`, where values have another form.
+pub(crate) fn check_form(old: &str, new: &str) -> Result<()> {
+    if is_of_values(old) == is_of_values(new) {
+        return Ok(());
+    }
+    let name = escape::to_text(new.as_bytes());
+    let why = match is_of_values(old) {
+        true => format!("the values of `{old}` have tags of the server; choose a name as `{old}`"),
+        false => "values of a name as this have tags of the server; choose another name".to_owned(),
+    };
+    Err(Error::input(name, why))
+}
+
+/// The key space with the deadlines of the keys of a server's, if there is one.
+pub(crate) fn companion(db: &Database, space: &KeySpace) -> halite::Result<Option<KeySpace>> {
+    match is_of_values(space.name()) {
+        true => db.find_key_space(&deadlines_of(space.name())),
+        false => Ok(None),
+    }
+}
+
+/// The name of the key space with the deadlines of the keys of another.
+pub(crate) fn deadlines_of(name: &str) -> String {
+    format!("{name}:expires")
+}
+
+/// Refuses a change of a server's key space which its keys' deadlines would not follow.
+pub(crate) fn check_companions(db: &Database, space: &KeySpace, change: &str) -> Result<()> {
+    let failed = |error| in_database(db.path(), error);
+    match companion(db, space).map_err(failed)? {
+        Some(deadlines) if !deadlines.is_empty().map_err(failed)? => {
+            let why = format!(
+                "keys of it have times to live, in `{}`, which would not follow to {change}; let them expire, or \
+                 take a backup instead",
+                deadlines.name()
+            );
+            Err(Error::input(space.name(), why))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -52,6 +52,8 @@ pub const REGISTRATION: Registration = Registration {
     is_asked_for: |_| false,
     open: |options| Ok(Arc::new(Toy::open(options)?)),
     beside: None,
+    offers: &[],
+    devices: None,
     crash_variants: || {
         let options = EngineOptions::new("pool");
         let mut all = Variant::common(Toy::NAME, &options);

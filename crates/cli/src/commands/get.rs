@@ -17,6 +17,7 @@ Examples:
   halite get ./docs bash/copyright > copy     the value's bytes, and nothing else
   halite get ./data 'row\\x00\\x01' -e          a key that is not text
   halite get ./data greeting --json           {\"key\":\"greeting\",\"value\":\"hello\"}
+  halite get ./data greeting --snapshot monday     as it was, of an engine that keeps snapshots
   halite get ./data greeting || echo none     exit code 3: there is no such key
 
 With --json, a key or value that is not UTF-8 is `key_base64` or `value_base64`.";
@@ -35,6 +36,10 @@ pub(crate) struct Get {
     #[command(flatten)]
     escapes: Escapes,
 
+    /// Read the key space as this snapshot of it has it, see `halite snapshot`
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -45,7 +50,13 @@ impl Get {
         let key = self.escapes.key(&self.key)?;
         let db = open(&self.place.path)?;
         let value = match find_space(&db, &self.place.space)? {
-            Some(space) => space.get(&key).map_err(|error| in_database(&self.place.path, error))?,
+            Some(space) => {
+                let value = match &self.snapshot {
+                    Some(name) => space.kept_snapshot(name).and_then(|space| space.get(&key)),
+                    None => space.get(&key),
+                };
+                value.map_err(|error| in_database(&self.place.path, error))?
+            }
             None => None,
         };
         let value = value.ok_or_else(|| Error::NoKey {

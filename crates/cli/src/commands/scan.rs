@@ -21,6 +21,7 @@ Examples:
   halite scan ./data --from 2024 --to 2025          from `2024` up to, not including, `2025`
   halite scan ./data --reverse --limit 10           the ten largest keys
   halite scan ./data --prefix user: --count
+  halite scan ./data --snapshot monday              as it was, of an engine that keeps snapshots
   halite scan ./data --json | jq .key
 
 A line is a key, a tab and a value, with the escapes of `halite load --help`. With --json, a
@@ -64,6 +65,10 @@ pub(crate) struct Scan {
     #[command(flatten)]
     escapes: Escapes,
 
+    /// Read the key space as this snapshot of it has it, see `halite snapshot`
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+
     /// Print JSON objects
     #[arg(long)]
     json: bool,
@@ -78,7 +83,7 @@ impl Scan {
         let failed = |error| in_database(&self.place.path, error);
         let limit = self.limit.unwrap_or(usize::MAX);
         let pairs = match find_space(&db, &self.place.space)? {
-            Some(space) => Some(pairs(&space, range, self.reverse).map_err(failed)?),
+            Some(space) => Some(self.pairs(&space, range).map_err(failed)?),
             None => None,
         };
         let mut pairs =
@@ -114,22 +119,24 @@ impl Scan {
         Ok(KeyRange::new(start, ends.min()))
     }
 
+    fn pairs(&self, space: &KeySpace, range: KeyRange) -> halite::Result<Iter> {
+        let start = Bound::Included(range.start());
+        let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (start, end);
+        match (&self.snapshot, self.reverse) {
+            (None, false) => space.range::<&[u8]>(range),
+            (None, true) => space.range_rev::<&[u8]>(range),
+            (Some(name), false) => space.kept_snapshot(name)?.range::<&[u8]>(range),
+            (Some(name), true) => space.kept_snapshot(name)?.range_rev::<&[u8]>(range),
+        }
+    }
+
     fn print_count(&self, count: u64) -> Result<()> {
         if self.json {
             output::json(&json!({ "count": count }))
         } else {
             output::text(&format!("{count}\n"))
         }
-    }
-}
-
-fn pairs(space: &KeySpace, range: KeyRange, reverse: bool) -> halite::Result<Iter> {
-    let start = Bound::Included(range.start());
-    let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
-    if reverse {
-        space.range_rev::<&[u8]>((start, end))
-    } else {
-        space.range::<&[u8]>((start, end))
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use halite_contract::{Progress, Result};
+use halite_contract::{
+    ClassStatus, PoolLeaf, PoolStatus, Progress, Result, ScrubReport, VdevStatus,
+};
 use halite_vdev::{BLOCK, LeafPlace, LeafState, Position, Topology, Vdev};
 
 use crate::devices::write_hint;
-use crate::pass::{Kind, ScrubReport};
-use crate::status::{ClassStatus, PoolLeaf, PoolStatus, VdevStatus};
+use crate::pass::Kind;
 use crate::{Betree, Error};
 
 impl Betree {

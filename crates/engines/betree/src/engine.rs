@@ -170,6 +170,10 @@ impl Engine for Betree {
             snapshots: Some(self),
             transactional: Some(self),
             space_management: Some(self),
+            object_stores: Some(self),
+            pooled: Some(self),
+            datasets: Some(self),
+            trees: Some(self),
             ..Capabilities::default()
         }
     }

@@ -3,6 +3,7 @@
 
 mod administration;
 mod allocation;
+mod capabilities;
 mod catalogue;
 mod dataset;
 mod devices;
@@ -27,20 +28,20 @@ mod run;
 mod scan;
 mod settings;
 mod snapshot;
-mod status;
 mod storage;
 mod store;
 mod tree;
 mod validation;
 mod verify;
 
-pub use dataset::api::SnapshotInfo;
 pub use engine::Betree;
 pub use error::{Error, Result};
+pub use halite_contract::{
+    BlockPlace, ClassStatus, LOST_MAX, Lost, PoolLeaf, PoolStatus, ScrubReport, SnapshotInfo,
+    VdevStatus,
+};
 pub use halite_vdev::{LeafPlace, LeafState, LeafStats, LeafStatus, Position, Topology};
 pub use message::MessageAction;
 pub use options::BetreeOptions;
-pub use pass::{LOST_MAX, Lost, ScrubReport};
 pub use registration::REGISTRATION;
-pub use status::{ClassStatus, PoolLeaf, PoolStatus, VdevStatus};
 pub use storage::Address;

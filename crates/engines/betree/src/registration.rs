@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use halite_contract::lab::{Kind, Variant};
-use halite_contract::{Beside, EngineOptions, Registration};
+use halite_contract::{Beside, Devices, EngineOptions, Feature, Registration};
 
 use crate::options::BetreeOptions;
 use crate::{Betree, repair};
@@ -20,6 +20,11 @@ pub const REGISTRATION: Registration = Registration {
         elsewhere: |options| &mut options.own.get_mut::<BetreeOptions>().folder,
         repair: repair::repair,
         discard: repair::discard,
+    }),
+    offers: &[Feature::Objects, Feature::Pool, Feature::Datasets, Feature::Trees],
+    devices: Some(Devices {
+        topology: |options| &mut options.own.get_mut::<BetreeOptions>().topology,
+        search: |options| &mut options.own.get_mut::<BetreeOptions>().search,
     }),
     crash_variants,
     media_variants,

@@ -23,6 +23,7 @@ pub mod conformance;
 mod engine;
 mod error;
 mod expectation;
+mod feature;
 mod figure;
 mod health;
 mod holder;
@@ -30,27 +31,31 @@ pub mod lab;
 mod limits;
 mod made_by;
 mod model;
+mod object;
 mod op;
 mod options;
 mod own_error;
 mod own_options;
 mod panics;
+mod pool;
 mod range;
 mod registration;
 mod sample;
 mod snapshot;
 mod stats;
+mod tree_part;
 mod verify;
 
 pub use bytes::Bytes;
 pub use capabilities::{
-    Capabilities, ChangeFeed, IndexSnapshots, OnDemand, Partitioned, Snapshots, SpaceManagement,
-    Transactional,
+    Capabilities, ChangeFeed, Datasets, IndexSnapshots, ObjectStores, OnDemand, Partitioned,
+    Pooled, SnapshotInfo, Snapshots, SpaceManagement, Transactional, Trees,
 };
 pub use change::{Change, ChangeOp, Changes, Positions};
 pub use engine::{Engine, Scan};
 pub use error::{Error, Result, shown_key};
 pub use expectation::Expectation;
+pub use feature::Feature;
 pub use figure::Figure;
 pub use health::Health;
 pub use holder::{Holder, Reader};
@@ -60,14 +65,19 @@ pub use limits::{
 };
 pub use made_by::{ENGINE_ROOT, made_by, other_engine};
 pub use model::Model;
+pub use object::{AccessPattern, Object, ObjectInfo, ObjectIter, ObjectStore, Preference};
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
 pub use options::{EngineOptions, Partitioning};
 pub use own_error::{ErrorClass, OwnError};
 pub use own_options::OwnOptions;
 pub use panics::panic_message;
+pub use pool::{
+    BlockPlace, ClassStatus, LOST_MAX, Lost, PoolLeaf, PoolStatus, ScrubReport, VdevStatus,
+};
 pub use range::{Direction, KeyRange};
-pub use registration::{Beside, Registration};
+pub use registration::{Beside, Devices, Registration};
 pub use sample::{Seek, sample_by_descent};
 pub use snapshot::Snapshot;
 pub use stats::{Recovery, Stats};
+pub use tree_part::{StoredPart, TreePart};
 pub use verify::{Damage, Progress, RepairReport, VerifyReport};

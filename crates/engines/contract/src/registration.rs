@@ -1,11 +1,13 @@
 //! An engine as the face knows it: one row of its registry.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use halite_pmem::Domain;
+use halite_vdev::Topology;
 
 use crate::lab::Variant;
-use crate::{Engine, EngineOptions, RepairReport, Result};
+use crate::{Engine, EngineOptions, Feature, RepairReport, Result};
 
 /// An engine, for the registry by which databases, the server, the command line, backups and the crash lab find it.
 #[derive(Debug)]
@@ -22,10 +24,23 @@ pub struct Registration {
     pub open: fn(&EngineOptions) -> Result<Arc<dyn Engine>>,
     /// The folder that the engine keeps beside the pool; `None` of an engine that keeps everything in the pool.
     pub beside: Option<Beside>,
+    /// The features of its stores that not every engine has.
+    pub offers: &'static [Feature],
+    /// The options for the devices of an engine that offers a [pool](Feature::Pool) of them.
+    pub devices: Option<Devices>,
     /// The variants of the engine that the crash lab explores under power cuts, the cheap ones first.
     pub crash_variants: fn() -> Vec<Variant>,
     /// The variants of the engine that the crash lab strikes with faults of the medium.
     pub media_variants: fn() -> Vec<Variant>,
+}
+
+/// The options of an engine for its devices.
+#[derive(Debug)]
+pub struct Devices {
+    /// The devices of a store that is made, to be set.
+    pub topology: fn(&mut EngineOptions) -> &mut Option<Topology>,
+    /// The folders in which devices are looked for that are not where they were.
+    pub search: fn(&mut EngineOptions) -> &mut Vec<PathBuf>,
 }
 
 /// The folder of files that an engine keeps beside the pool.
@@ -34,7 +49,7 @@ pub struct Beside {
     /// The folder's name in the folder of the pool; it may be a link to a folder elsewhere.
     pub folder: &'static str,
     /// The folder elsewhere that options name, if they name one, to be replaced.
-    pub elsewhere: fn(&mut EngineOptions) -> &mut Option<std::path::PathBuf>,
+    pub elsewhere: fn(&mut EngineOptions) -> &mut Option<PathBuf>,
     /// Lets a store that is not open do without the files that are missing or cannot be read, which are set aside; or
     /// only reports that, if `for_good` is false.
     pub repair: fn(&EngineOptions, for_good: bool) -> Result<RepairReport>,

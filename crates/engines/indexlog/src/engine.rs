@@ -299,6 +299,7 @@ impl Engine for IndexLog {
             on_demand: Some(self),
             index_snapshots: Some(self),
             space_management: Some(self),
+            ..Capabilities::default()
         }
     }
 

@@ -20,6 +20,8 @@ pub const REGISTRATION: Registration = Registration {
     },
     open: |options| Ok(Arc::new(IndexLog::open(options)?)),
     beside: None,
+    offers: &[],
+    devices: None,
     crash_variants,
     media_variants,
 };

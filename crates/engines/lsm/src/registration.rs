@@ -23,6 +23,8 @@ pub const REGISTRATION: Registration = Registration {
         repair: repair::repair,
         discard: discard::discard_levels,
     }),
+    offers: &[],
+    devices: None,
     crash_variants,
     media_variants,
 };

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::path::Path;
 
-use halite_contract::EngineOptions;
+use halite_contract::{EngineOptions, Feature};
 use halite_indexlog::IndexLogOptions;
 use halite_pmem::Profile;
 use halite_sim::Failures;
@@ -26,11 +26,13 @@ pub struct Builder {
     pub(crate) engine: Option<String>,
     /// The options of the engine; the pool's path comes when the database opens.
     pub(crate) options: EngineOptions,
+    /// The feature that the engine of a new database has to have.
+    pub(crate) needs: Option<Feature>,
 }
 
 impl Default for Builder {
     fn default() -> Self {
-        Self { engine: None, options: EngineOptions::new("") }
+        Self { engine: None, options: EngineOptions::new(""), needs: None }
     }
 }
 
@@ -41,6 +43,25 @@ impl Builder {
     #[must_use]
     pub fn engine(mut self, name: impl Into<String>) -> Self {
         self.engine = Some(name.into());
+        self
+    }
+
+    /// A feature that the engine of the database has to have: with the name of an engine that lacks it, opening fails
+    /// before anything is made. Without a name, a new database is made by an engine that has the feature.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use halite::{Database, Error, Feature};
+    /// let refused = Database::builder().engine("lsm").needs(Feature::Objects).open(&path);
+    /// assert!(matches!(refused, Err(Error::Lacks { engine: "lsm", having, .. }) if having == ["betree"]));
+    /// assert!(!path.exists());
+    /// Database::builder().needs(Feature::Objects).open(&path)?.objects("photos")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn needs(mut self, feature: Feature) -> Self {
+        self.needs = Some(feature);
         self
     }
 

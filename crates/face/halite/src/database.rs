@@ -9,6 +9,7 @@ use std::time::Duration;
 use halite_contract::Engine;
 
 use crate::backup;
+use crate::engines::check_offer;
 use crate::folder;
 use crate::snapshot::NamedSnapshots;
 use crate::transaction::LockTable;
@@ -78,6 +79,9 @@ impl Database {
     }
 
     pub(crate) fn open_with(builder: Builder, path: &Path) -> Result<Self> {
+        if let (Some(feature), Some(name)) = (builder.needs, &builder.engine) {
+            check_offer(name, feature)?;
+        }
         if !builder.options.pool_options.in_memory {
             backup::finish_before_opening(path)?;
             if builder.options.create {
@@ -87,7 +91,7 @@ impl Database {
         let options = builder.engine_options(path);
         let engine = match &builder.engine {
             Some(name) => open_engine(name, &options)?,
-            None => open_any(&options)?,
+            None => open_any(&options, builder.needs)?,
         };
         Ok(Self::of(engine, path.to_owned()))
     }

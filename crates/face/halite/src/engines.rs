@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use halite_contract::{
-    Beside, Engine, EngineOptions, Error as EngineError, Registration, RepairReport,
+    Beside, Engine, EngineOptions, Error as EngineError, Feature, Registration, RepairReport,
 };
 
 use halite_pmem::{Domain, Medium, Pool, PoolOptions};
@@ -62,6 +62,32 @@ pub fn find_engine(name: &str) -> Result<&'static Registration> {
         let names: Vec<_> = engines().iter().map(|engine| engine.name).collect();
         Error::UnknownEngine { name: name.to_owned(), known: names.join(", ") }
     })
+}
+
+/// The first engine that has a feature: that of a new database which is to have it.
+#[must_use]
+pub fn engine_with(feature: Feature) -> Option<&'static Registration> {
+    engines().into_iter().find(|engine| engine.offers.contains(&feature))
+}
+
+/// Refuses an engine by its name, if it lacks a feature.
+pub(crate) fn check_offer(name: &str, feature: Feature) -> Result<()> {
+    let engine = find_engine(name)?;
+    match engine.offers.contains(&feature) {
+        true => Ok(()),
+        false => Err(lacks(engine.name, feature)),
+    }
+}
+
+/// The error of an engine without a feature, which names those that have it.
+fn lacks(engine: &'static str, feature: Feature) -> Error {
+    let having = engines().into_iter().filter(|engine| engine.offers.contains(&feature));
+    Error::Lacks { engine, feature, having: having.map(|engine| engine.name).collect() }
+}
+
+/// The capability of an open store's engine that is a feature, or the refusal.
+pub(crate) fn offered<T>(engine: &dyn Engine, found: Option<T>, feature: Feature) -> Result<T> {
+    found.ok_or_else(|| lacks(engine.name(), feature))
 }
 
 /// Opens a store by the name of its engine, below the [`Database`](crate::Database): for tools that
@@ -133,10 +159,14 @@ fn check_alone(options: &EngineOptions) -> Result<()> {
 }
 
 /// Opens a store by the engine that made it, or makes one.
-pub(crate) fn open_any(options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+pub(crate) fn open_any(options: &EngineOptions, needs: Option<Feature>) -> Result<Arc<dyn Engine>> {
     if is_to_be_made(options) {
         check_alone(options)?;
-        return Ok((engine_for(options)?.open)(options)?);
+        let engine = match needs.and_then(engine_with) {
+            Some(engine) => engine,
+            None => engine_for(options)?,
+        };
+        return Ok((engine.open)(options)?);
     }
     match (BUILT_IN[0].open)(options) {
         Err(EngineError::OtherEngine { found, .. }) if find(&found).is_some() => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use halite_contract::{Error as EngineError, KeySpaceId, shown_key};
+use halite_contract::{Error as EngineError, Feature, KeySpaceId, shown_key};
 
 use crate::Damage;
 
@@ -111,6 +111,17 @@ pub enum Error {
         engine: String,
     },
 
+    /// The engine has no such feature.
+    #[error("the engine `{engine}` has no {feature}; {}", way_to(having))]
+    Lacks {
+        /// The engine.
+        engine: &'static str,
+        /// The feature.
+        feature: Feature,
+        /// The engines that have it.
+        having: Vec<&'static str>,
+    },
+
     /// The database in the folder is one that was restored and has not all of its names yet.
     #[error("another process is putting a restored database in its place; wait for it")]
     Restoring,
@@ -123,6 +134,19 @@ pub enum Error {
         /// The names that there are.
         known: String,
     },
+}
+
+/// The way out for a user of an engine that lacks what others have.
+fn way_to(having: &[&str]) -> String {
+    let names: Vec<_> = having.iter().map(|name| format!("`{name}`")).collect();
+    match names.is_empty() {
+        true => "no engine has".to_owned(),
+        false => format!(
+            "{} has: `halite dump`, and `halite load --engine {}`, copy the data",
+            names.join(", "),
+            having[0]
+        ),
+    }
 }
 
 impl Error {

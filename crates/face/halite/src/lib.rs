@@ -44,10 +44,13 @@ mod batch;
 mod builder;
 mod changes;
 mod database;
+mod datasets;
 mod engines;
 mod error;
 mod folder;
 mod key_space;
+mod objects;
+mod pool;
 mod repair;
 mod snapshot;
 mod transaction;
@@ -58,18 +61,24 @@ pub use builder::Builder;
 pub use changes::Changes;
 pub use database::Database;
 use engines::open_any;
-pub use engines::{ENGINES, engines, find_engine, open_engine, register_engine};
+pub use engines::{ENGINES, engine_with, engines, find_engine, open_engine, register_engine};
 pub use error::{Error, Result};
 pub use halite_betree::{BetreeOptions, Error as BetreeError};
 pub use halite_contract::{
-    Bytes, Change, ChangeOp, Damage, Durability, Engine, Error as EngineError, Figure, Holder,
-    KEY_LEN_MAX, KeyRange, KeySpaceId, Partitioning, Progress, Reader, Recovery, Registration,
-    RepairReport, Stats, VALUE_LEN_MAX, VerifyReport,
+    AccessPattern, BlockPlace, Bytes, Change, ChangeOp, ClassStatus, Damage, Durability, Engine,
+    Error as EngineError, Feature, Figure, Holder, KEY_LEN_MAX, KeyRange, KeySpaceId, Lost,
+    ObjectInfo, Partitioning, PoolLeaf, PoolStatus, Preference, Progress, Reader, Recovery,
+    Registration, RepairReport, ScrubReport, SnapshotInfo, Stats, StoredPart, TreePart,
+    VALUE_LEN_MAX, VdevStatus, VerifyReport,
 };
 pub use halite_indexlog::{Error as IndexLogError, IndexKind, PARTITIONS_MAX};
 pub use halite_lsm::{Compression, Durable, Error as LsmError, LsmOptions};
 pub use halite_pmem::{Domain, Traffic};
+pub use halite_vdev::{
+    Arrangement, LeafPlace, LeafState, LeafStats, LeafStatus, Position, Topology, TopologyError,
+};
 pub use key_space::{Iter, KeySpace};
+pub use objects::{Object, ObjectCursor, ObjectStore, Objects};
 pub use snapshot::{Snapshot, SnapshotSpace};
 pub use transaction::{
     Isolation, Locking, Savepoint, Transaction, TransactionIter, TransactionOptions,

@@ -28,10 +28,8 @@ impl Snapshot {
     /// The key spaces that there were, by name.
     #[must_use]
     pub fn key_spaces(&self) -> Vec<SnapshotSpace> {
-        let space = |(name, id): (String, KeySpaceId)| SnapshotSpace {
-            snapshot: Arc::clone(&self.inner),
-            name: name.into(),
-            id,
+        let space = |(name, id): (String, KeySpaceId)| {
+            SnapshotSpace::new(Arc::clone(&self.inner), &name, id)
         };
         self.inner.key_spaces().into_iter().map(space).collect()
     }
@@ -58,6 +56,14 @@ pub struct SnapshotSpace {
 }
 
 impl SnapshotSpace {
+    pub(crate) fn new(
+        snapshot: Arc<dyn halite_contract::Snapshot>,
+        name: &str,
+        id: KeySpaceId,
+    ) -> Self {
+        Self { snapshot, name: name.into(), id }
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use halite_contract::{Durability, KeySpaceId, Result, Snapshot, check_key_space_name};
+use halite_contract::{
+    Durability, KeySpaceId, Result, Snapshot, SnapshotInfo, check_key_space_name,
+};
 
 use crate::catalogue::{Catalogue, SnapshotId, check_name};
 use crate::dataset::command::Command;
@@ -14,17 +16,6 @@ use crate::store::commit::Commit;
 use crate::store::view::View;
 use crate::tree::Tree;
 use crate::{Betree, Error};
-
-/// A persistent snapshot of a dataset.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SnapshotInfo {
-    /// Its name, unique in its dataset.
-    pub name: String,
-    /// Its number: a later snapshot of any dataset has a larger one.
-    pub number: u64,
-    /// The datasets that began as it, and keep it.
-    pub clones: Vec<String>,
-}
 
 /// The commit of a command.
 struct Commanded {
@@ -92,7 +83,7 @@ impl Betree {
     }
 
     /// The tree of a snapshot in the catalogue, and a view that keeps it; behind the flush that makes it.
-    fn snapshot_tree(&self, snapshot: SnapshotId) -> Result<(Arc<View>, Tree)> {
+    pub(crate) fn snapshot_tree(&self, snapshot: SnapshotId) -> Result<(Arc<View>, Tree)> {
         let find = |view: Arc<View>| {
             let tree = view.snapshots.get(&snapshot).cloned();
             tree.map(|tree| (view, tree))

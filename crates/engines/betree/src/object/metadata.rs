@@ -14,44 +14,13 @@
 
 use std::time::{Duration, SystemTime};
 
+pub use halite_contract::{AccessPattern, ObjectInfo, Preference};
 use halite_contract::{Error, Result};
 
 use super::limits::OBJECT_LEN_MAX;
 
 /// Bytes of encoded fixed metadata.
 const LEN: usize = 18;
-
-/// The storage class that an object is to lie in. It is stored with the object; a later write-back may follow it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Preference {
-    /// No preference: the store's.
-    #[default]
-    None,
-    /// The fastest class.
-    Fastest,
-    /// The class behind the fastest.
-    Fast,
-    /// The class behind these.
-    Slow,
-    /// The slowest class.
-    Slowest,
-}
-
-/// The way in which an object is used. It is stored with the object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AccessPattern {
-    /// Not known.
-    #[default]
-    Unknown,
-    /// Mostly reads, at any place.
-    ReadMostly,
-    /// Mostly writes, at any place.
-    WriteMostly,
-    /// Reads and writes from the first byte to the last.
-    Sequential,
-    /// Reads and writes at any place.
-    Random,
-}
 
 const PREFERENCES: [Preference; 5] = [
     Preference::None,
@@ -68,21 +37,6 @@ const PATTERNS: [AccessPattern; 5] = [
     AccessPattern::Sequential,
     AccessPattern::Random,
 ];
-
-/// The state of an object beside its bytes and its custom metadata.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ObjectInfo {
-    /// The number that no other object of the object store ever gets.
-    pub id: u64,
-    /// Bytes.
-    pub size: u64,
-    /// The time of the last change of the bytes, or of the creation.
-    pub mtime: SystemTime,
-    /// The storage class that it is to lie in.
-    pub preference: Preference,
-    /// The way in which it is used.
-    pub access_pattern: AccessPattern,
-}
 
 /// Fixed metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

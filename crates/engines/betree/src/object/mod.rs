@@ -46,6 +46,7 @@
 
 mod change;
 mod cursor;
+mod erased;
 mod handle;
 mod keys;
 pub(crate) mod limits;

@@ -11,7 +11,6 @@
 //! needs not read again what was written below its key since: that went to all leaves that were there. When a leaf comes back, or
 //! another one takes its place, a resilver begins anew.
 
-mod report;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -21,7 +20,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use halite_contract::{Progress, Result};
+use halite_contract::{Lost, Progress, Result, ScrubReport};
 use halite_vdev::{BLOCK, LeafState};
 
 use crate::Error;
@@ -29,8 +28,6 @@ use crate::catalogue::SnapshotId;
 use crate::storage::Storage;
 use crate::store::Store;
 use crate::store::pool_record::{PassRecord, PassState};
-
-pub use report::{LOST_MAX, Lost, ScrubReport};
 
 /// Bytes of extents after which a newer view is taken.
 const VIEW_BYTES: u64 = 256 << 20;

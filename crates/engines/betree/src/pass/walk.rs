@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use halite_contract::{KeyRange, KeySpaceId};
+use halite_contract::{KeyRange, KeySpaceId, LOST_MAX, Lost};
 use halite_vdev::{BLOCK, ScrubResult};
 
-use super::{BEHIND_DATASETS, Flow, Kind, LOST_MAX, Lost, Pass, Stop, VIEW_BYTES};
+use super::{BEHIND_DATASETS, Flow, Kind, Pass, Stop, VIEW_BYTES};
 use crate::message::{LargeValue, byte_len};
 use crate::run::{Run, is_zero};
 use crate::storage::{Extent, run_of};
@@ -281,6 +281,7 @@ impl Pass<'_> {
         let keys = place.keys.filter(|_| dataset.is_some());
         let keys = keys
             .map(|(low, high)| KeyRange::new(low.unwrap_or_default(), high.map(<[u8]>::to_vec)));
-        self.errors.push(Lost { what: place.what, address: extent.address, dataset, keys, why });
+        let address = extent.address.into();
+        self.errors.push(Lost { what: place.what, address, dataset, keys, why });
     }
 }

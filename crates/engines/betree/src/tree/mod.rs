@@ -23,6 +23,7 @@ pub(crate) mod cursor;
 mod dropped;
 pub(crate) mod lookup;
 pub(crate) mod node;
+pub(crate) mod parts;
 pub(crate) mod pointer;
 pub(crate) mod update;
 pub(crate) mod walk;

@@ -1,24 +1,35 @@
 //! Capabilities: the traits that an engine may have beyond the core.
 //!
 //! Each capability is a trait in a file of its own. [`Engine::capabilities`](crate::Engine::capabilities) names those
-//! of an engine, and `absent` answers for the others.
+//! of an engine, and `absent` answers for the others, but for those that are a [`Feature`](crate::Feature): for these,
+//! nothing can stand in, and the layer above refuses by the registry's word for the engines that have it.
 
 mod absent;
 mod change_feed;
+mod datasets;
 mod index_snapshots;
+mod object_stores;
 mod on_demand;
 mod partitioned;
+mod pooled;
 mod snapshots;
 mod space_management;
 mod transactional;
+mod trees;
 
 pub use change_feed::ChangeFeed;
+pub use datasets::{Datasets, SnapshotInfo};
 pub use index_snapshots::IndexSnapshots;
+pub use object_stores::ObjectStores;
 pub use on_demand::OnDemand;
 pub use partitioned::Partitioned;
+pub use pooled::Pooled;
 pub use snapshots::Snapshots;
 pub use space_management::SpaceManagement;
 pub use transactional::Transactional;
+pub use trees::Trees;
+
+use crate::Feature;
 
 /// The capabilities of an engine; `None` where it lacks one.
 ///
@@ -45,4 +56,25 @@ pub struct Capabilities<'a> {
     pub index_snapshots: Option<&'a dyn IndexSnapshots>,
     /// Collection ahead of time, a reserve for bookkeeping, and the space of a record.
     pub space_management: Option<&'a dyn SpaceManagement>,
+    /// There are objects beside the key spaces.
+    pub object_stores: Option<&'a dyn ObjectStores>,
+    /// The store lies on a pool of devices.
+    pub pooled: Option<&'a dyn Pooled>,
+    /// Key spaces have snapshots that are kept.
+    pub datasets: Option<&'a dyn Datasets>,
+    /// Trees can be looked at.
+    pub trees: Option<&'a dyn Trees>,
+}
+
+impl Capabilities<'_> {
+    /// Whether the engine has a feature.
+    #[must_use]
+    pub fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Objects => self.object_stores.is_some(),
+            Feature::Pool => self.pooled.is_some(),
+            Feature::Datasets => self.datasets.is_some(),
+            Feature::Trees => self.trees.is_some(),
+        }
+    }
 }
