@@ -37,6 +37,7 @@ impl Betree {
                 of_class.push(VdevStatus { arrangement, is_degraded, leaves: leaves.collect() });
             }
             let of = &blocks[number];
+            let traffic = storage.traffic.of(number);
             classes.push(ClassStatus {
                 capacity: bytes(of.blocks.capacity),
                 used: bytes(of.blocks.used),
@@ -44,6 +45,10 @@ impl Betree {
                 free: bytes(of.blocks.free),
                 effective: bytes(of.effective),
                 effective_free: bytes(of.effective_free),
+                reads: traffic.reads,
+                read_bytes: traffic.bytes_read,
+                migrated_in: traffic.moved_in,
+                migrated_out: traffic.moved_out,
                 fragmentation: of.statistics.fragmentation(),
                 vdevs: of_class,
             });

@@ -10,6 +10,10 @@
 //!                a snapshot: its number, u64 little-endian
 //! 3              the number that the next snapshot gets, u64 little-endian
 //! 4              the last command (`dataset/command.rs`)
+//! 5 | dataset u32 big-endian
+//!                the storage class that the dataset prefers, u8
+//! 5 | dataset u32 big-endian | object u64 big-endian
+//!                the storage class that an object of it prefers, u8
 //! ```
 //!
 //! Names that begin with [`OWN`] are of the engine's own datasets, which no user of key spaces sees or reaches.
@@ -18,10 +22,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use halite_contract::{Error, KeySpaceId, Result, check_key_space_name};
+use halite_contract::{Error, KeySpaceId, Preference, Result, check_key_space_name};
 use halite_index::PersistentMap;
 
 use crate::message::Kind;
+use crate::placement::{PREFERENCES, Preferences};
 use crate::record::Batch;
 
 /// The dataset of the catalogue.
@@ -43,6 +48,8 @@ const NEXT_SNAPSHOT: u8 = 3;
 /// The key of the last command.
 pub(crate) const COMMAND: u8 = 4;
 
+const PREFERENCE: u8 = 5;
+
 /// A snapshot: its dataset, and its number.
 pub(crate) type SnapshotId = (u32, u64);
 
@@ -59,6 +66,7 @@ pub(crate) struct Catalogue {
     /// The snapshots that clones began as, by the clones' numbers.
     origins: PersistentMap<u32, SnapshotId>,
     next_snapshot: u64,
+    preferences: Preferences,
 }
 
 impl Default for Catalogue {
@@ -71,6 +79,7 @@ impl Default for Catalogue {
             snapshots: PersistentMap::default(),
             origins: PersistentMap::default(),
             next_snapshot: 1,
+            preferences: Preferences::default(),
         }
     }
 }
@@ -105,6 +114,22 @@ fn snapshot_key(space: KeySpaceId, name: &str) -> Vec<u8> {
     [&[SNAPSHOT], &space.0.to_be_bytes()[..], name.as_bytes()].concat()
 }
 
+fn preference_key(dataset: u32, object: Option<u64>) -> Vec<u8> {
+    let mut key = [&[PREFERENCE], &dataset.to_be_bytes()[..]].concat();
+    object.iter().for_each(|id| key.extend_from_slice(&id.to_be_bytes()));
+    key
+}
+
+/// The dataset, and the object, of a preference's key.
+fn preference_of(key: &[u8]) -> Option<(u32, Option<u64>)> {
+    let (dataset, object) = key.split_first_chunk()?;
+    let object = match object {
+        [] => None,
+        id => Some(u64::from_be_bytes(id.try_into().ok()?)),
+    };
+    Some((u32::from_be_bytes(*dataset), object))
+}
+
 impl Catalogue {
     /// Adds what an entry of the stored catalogue says.
     pub(crate) fn read(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -128,6 +153,17 @@ impl Catalogue {
             }
             [NEXT_SNAPSHOT] => self.next_snapshot = snapshot_number(value)?,
             [COMMAND] => {}
+            [PREFERENCE, key @ ..] => {
+                let of = preference_of(key).ok_or_else(|| damaged("a preference is of nothing"))?;
+                let (dataset, object) = of;
+                let preference = match value {
+                    [number] => PREFERENCES.get(usize::from(*number)),
+                    _ => None,
+                };
+                let preference =
+                    preference.ok_or_else(|| damaged("a preference is of no storage class"))?;
+                self.preferences.set(dataset, object, *preference);
+            }
             _ => return Err(damaged("an entry is of no kind")),
         }
         Ok(())
@@ -299,8 +335,33 @@ impl Catalogue {
         changed.names.remove(&space.0);
         changed.by_name.remove(&*name);
         changed.origins.remove(&space.0);
+        changed.preferences.forget(space.0);
         push_drop(space.0, &name, batch);
         Ok(changed)
+    }
+
+    /// The storage classes that datasets and objects prefer.
+    pub(crate) fn preferences(&self) -> &Preferences {
+        &self.preferences
+    }
+
+    /// The catalogue in which a dataset, or an object of it, has another preference, and its change, which is added to a
+    /// batch.
+    pub(crate) fn with_preference(
+        &self,
+        dataset: u32,
+        object: Option<u64>,
+        preference: Preference,
+        batch: &mut Batch,
+    ) -> Self {
+        let mut changed = self.clone();
+        changed.preferences.set(dataset, object, preference);
+        let (key, value) = (preference_key(dataset, object), [preference as u8]);
+        match preference {
+            Preference::None => batch.push(CATALOGUE, Kind::Delete, &key, &[]),
+            _ => batch.push(CATALOGUE, Kind::Insert, &key, &value),
+        }
+        changed
     }
 
     /// The catalogue without a dataset of the engine's own, if it has that, and its changes, which are added to a batch.
@@ -308,6 +369,7 @@ impl Catalogue {
         let mut changed = self.clone();
         if let Some(id) = self.find_own(name) {
             changed.own.remove(name);
+            changed.preferences.forget(id);
             push_drop(id, name, batch);
         }
         changed
@@ -316,6 +378,8 @@ impl Catalogue {
 
 /// Adds the removal of a dataset to a batch.
 fn push_drop(id: u32, name: &str, batch: &mut Batch) {
+    let (first, behind) = (preference_key(id, None), preference_key(id + 1, None));
+    batch.push_range(CATALOGUE, &first, Some(&behind));
     batch.push_range(id, &[], None);
     batch.push(CATALOGUE, Kind::Delete, &[&[NAME], name.as_bytes()].concat(), &[]);
 }
@@ -375,6 +439,32 @@ mod tests {
         read.snapshots.remove(&(b.0, Arc::from("s")));
         assert!(read.check_read().is_err(), "a clone is of no snapshot");
         assert!(read.read(&[NEXT], &[1]).is_err() && read.read(&[7], &[1, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn preferences_are_read_as_their_changes_have_left_them_and_go_with_their_dataset() {
+        let mut batch = Batch::default();
+        let (one, a) = Catalogue::default().with("a", &mut batch).unwrap();
+        let two = one.with_preference(a.0, None, Preference::Slow, &mut batch);
+        let three = two.with_preference(a.0, Some(7), Preference::Fast, &mut batch);
+        let mut read = Catalogue::default();
+        for change in Changes::of(batch.bytes()).map(|change| change.unwrap()) {
+            read.read(dataset_of(change.key).unwrap().1, change.payload).unwrap();
+        }
+        for catalogue in [&three, &read] {
+            let preferences = catalogue.preferences();
+            assert_eq!(preferences.get(a.0, None), Preference::Slow);
+            assert_eq!(preferences.get(a.0, Some(7)), Preference::Fast);
+            assert_eq!(preferences.len(), 2);
+        }
+        let none = three.with_preference(a.0, None, Preference::None, &mut batch);
+        assert_eq!(none.preferences().len(), 1);
+        assert_eq!(three.without(a, &mut batch).unwrap().preferences().len(), 0);
+        for (key, value) in
+            [(&[5, 0, 0][..], &[1][..]), (&[5, 0, 0, 0, 1], &[5]), (&[5, 0, 0, 0, 1, 9], &[1])]
+        {
+            assert!(read.read(key, value).is_err());
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use halite_contract::{
 
 use crate::catalogue::{Catalogue, check_name};
 use crate::message::Kind;
+use crate::migration::Migrator;
 use crate::object::ObjectStore;
 use crate::object::stores::{self, Stores};
 use crate::open;
@@ -21,13 +22,14 @@ use crate::snapshot::StoreSnapshot;
 use crate::store::Store;
 use crate::store::commit::Commit;
 use crate::store::signals::Maintenance;
-use crate::store::written_large::WrittenLarge;
+use crate::store::written_large::{NumberedValue, WrittenLarge};
 use crate::validation::validate;
 use crate::verify::verify;
 
 /// A store of the Bε-tree engine.
 pub struct Betree {
-    /// Dropped first: its thread uses the store.
+    /// Dropped first: its thread uses the store, and waits for the next one.
+    migrator: Option<Migrator>,
     maintenance: Option<Maintenance>,
     pub(crate) store: Arc<Store>,
     objects: Stores,
@@ -49,7 +51,8 @@ impl Betree {
         let store = open::open(options)?;
         let maintenance = Some(Maintenance::start(&store)?);
         store.signals.wake();
-        Ok(Self { maintenance, store, objects: Stores::default() })
+        let migrator = Migrator::start(&store)?;
+        Ok(Self { migrator, maintenance, store, objects: Stores::default() })
     }
 
     /// Opens an object store, or creates it. Its name is no name of a key space.
@@ -96,7 +99,9 @@ impl Betree {
             return if durability == Durability::Immediate { store.sync() } else { Ok(()) };
         }
         let values = ops.iter().enumerate().filter_map(|(number, op)| match op {
-            Op::Put { value, .. } => Some((number, *value)),
+            Op::Put { space, key, value } => {
+                Some(NumberedValue { number, dataset: space.0, key, value })
+            }
             _ => None,
         });
         let large = WrittenLarge::write(store, values)?;
@@ -133,6 +138,14 @@ impl Betree {
     }
 }
 
+/// The names of the figures of a storage class: its space in use, its reads, their bytes, and what migrated there.
+const CLASS_FIGURES: [[&str; 4]; 4] = [
+    ["class_0_used_bytes", "class_0_reads", "class_0_read_bytes", "class_0_migrated_bytes"],
+    ["class_1_used_bytes", "class_1_reads", "class_1_read_bytes", "class_1_migrated_bytes"],
+    ["class_2_used_bytes", "class_2_reads", "class_2_read_bytes", "class_2_migrated_bytes"],
+    ["class_3_used_bytes", "class_3_reads", "class_3_read_bytes", "class_3_migrated_bytes"],
+];
+
 /// The conditions of a write.
 struct Write<'a> {
     ops: &'a [Op<'a>],
@@ -154,6 +167,7 @@ impl Drop for Betree {
     /// Closes the store: everything is in a checkpoint, and a root says so to the next opening.
     fn drop(&mut self) {
         self.objects.close(&self.store);
+        drop(self.migrator.take());
         drop(self.maintenance.take());
         // A failure here is no failure of the store: it opens as after a crash.
         let _ = self.store.close();
@@ -277,12 +291,18 @@ impl SpaceManagement for Betree {
         self.write_for(ops, Purpose::of(ops, Purpose::Bookkeeping), durability, &[])
     }
 
-    /// Flushes a memtable that is frozen, where the store has no thread for that.
+    /// Flushes a memtable that is frozen, and if there is none, migrates, where the store has no threads for that.
     fn collect_ahead(&self, _partition: usize) -> Result<bool> {
         if self.store.settings.on_threads {
             return Ok(false);
         }
-        self.store.flush_oldest()
+        if self.store.flush_oldest()? {
+            return Ok(true);
+        }
+        match &self.store.rounds {
+            Some(_) => Ok(self.store.migrate_round(&|| true)?.moved_bytes() > 0),
+            None => Ok(false),
+        }
     }
 
     fn space_of(&self, key_len: usize, value_len: usize) -> u64 {
@@ -331,6 +351,22 @@ impl Store {
                 bytes(self.retired.blocks()),
             ),
         ];
+        for (class, [used, reads, read_bytes, moved]) in CLASS_FIGURES.iter().enumerate() {
+            if class >= self.trees.storage.classes().len() {
+                break;
+            }
+            let traffic = self.trees.storage.traffic.of(class);
+            stats.own.extend([
+                Figure::detail(
+                    used,
+                    "Bytes in use in the class.",
+                    bytes(blocks[class].blocks.used),
+                ),
+                Figure::detail(reads, "Reads of the class.", traffic.reads),
+                Figure::detail(read_bytes, "Bytes read of the class.", traffic.bytes_read),
+                Figure::detail(moved, "Bytes migrated to the class.", traffic.moved_in),
+            ]);
+        }
         stats
     }
 }

@@ -42,6 +42,43 @@ pub enum Error {
         blocks: u32,
     },
 
+    /// A storage class that the pool does not have.
+    #[error(
+        "the {what} are to lie in storage class {class}, and the pool has {classes}, from 0 on; choose one of these"
+    )]
+    NoSuchClass {
+        /// The data that is to lie there.
+        what: &'static str,
+        /// The class.
+        class: u8,
+        /// The number of classes.
+        classes: usize,
+    },
+
+    /// A storage class has no room for data that is to move there.
+    #[error(
+        "storage class {class} has no room for what is to move there; what was moved stays; add a device, or move other data away"
+    )]
+    ClassFull {
+        /// The class.
+        class: u8,
+    },
+
+    /// Migration is off.
+    #[error("automatic migration is off; open the store with the option `migration`")]
+    MigrationOff,
+
+    /// An option of migration has a value that it cannot have.
+    #[error("the option {option} of migration is {value}, and may be {range}")]
+    MigrationOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: u64,
+        /// The values that it may have.
+        range: &'static str,
+    },
+
     /// A dataset that is to be dropped has snapshots.
     #[error(
         "the dataset has the snapshot `{snapshot}`; delete its snapshots, or destroy it with them"
@@ -268,9 +305,10 @@ impl From<Error> for halite_contract::Error {
                     why: why.clone(),
                 };
             }
-            Error::NoSpace { .. } | Error::LogFull { .. } | Error::LogSegment { .. } => {
-                ErrorClass::NoSpace
-            }
+            Error::NoSpace { .. }
+            | Error::ClassFull { .. }
+            | Error::LogFull { .. }
+            | Error::LogSegment { .. } => ErrorClass::NoSpace,
             Error::LogFile { .. } => ErrorClass::NoDescriptors,
             Error::Vdev(vdev) if matches!(**vdev, halite_vdev::Error::NoSpace { .. }) => {
                 ErrorClass::NoSpace

@@ -9,27 +9,39 @@ use crate::storage::{Extent, Extents};
 use crate::tree::Context;
 use crate::tree::pointer::seed_of;
 
-/// The class of large values.
-const CLASS: u8 = 0;
-
-/// Writes a value to extents, which are noted, also if that fails. A tree leads to it from an epoch on.
+/// Writes a value to extents, preferably of a class, which are noted, also if that fails. A tree leads to it from an
+/// epoch on.
 pub(crate) fn write_large(
     context: &Context,
+    class: u8,
     purpose: Purpose,
     entered: u64,
     value: &[u8],
     written: &mut Vec<Extent>,
 ) -> crate::Result<LargeValue> {
-    let birth = context.epoch();
+    let (birth, class) = (context.epoch(), context.spill(class));
     let limit = context.storage.extent_bytes_max();
     let mut pieces = Vec::with_capacity(value.len().div_ceil(limit));
     for bytes in value.chunks(limit) {
-        let extent = context.storage.write_for(purpose, CLASS, bytes)?;
+        let extent = context.storage.write_for(purpose, class, bytes)?;
         written.push(extent);
         let checksum = seed_of(context.seed, extent.address, birth).checksum(bytes);
         pieces.push(Piece { extent, checksum });
     }
     Ok(LargeValue { entered, len: value.len() as u64, birth, pieces })
+}
+
+/// The name of a value, which a move changes.
+pub(crate) fn value_id(large: &LargeValue) -> u64 {
+    large.pieces.first().map_or(0, |piece| piece.checksum)
+}
+
+/// Reads a value for a reader, and counts that.
+pub(crate) fn use_large(context: &Context, large: &LargeValue) -> crate::Result<Vec<u8>> {
+    if let Some(heat) = &context.runs.heat {
+        heat.note(value_id(large));
+    }
+    read_large(context, large)
 }
 
 /// Reads a value.

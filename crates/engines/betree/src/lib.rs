@@ -10,15 +10,18 @@ mod devices;
 mod engine;
 mod error;
 mod failure;
+mod heat;
 mod home;
 mod large;
 mod log;
 mod memtable;
 mod message;
+mod migration;
 pub mod object;
 mod open;
 mod options;
 mod pass;
+mod placement;
 mod purpose;
 mod read;
 mod record;
@@ -37,11 +40,13 @@ mod verify;
 pub use engine::Betree;
 pub use error::{Error, Result};
 pub use halite_contract::{
-    BlockPlace, ClassStatus, LOST_MAX, Lost, PoolLeaf, PoolStatus, ScrubReport, SnapshotInfo,
-    VdevStatus,
+    BlockPlace, ClassStatus, LOST_MAX, Lost, PoolLeaf, PoolStatus, Preference, ScrubReport,
+    SnapshotInfo, VdevStatus,
 };
 pub use halite_vdev::{LeafPlace, LeafState, LeafStats, LeafStatus, Position, Topology};
 pub use message::MessageAction;
-pub use options::BetreeOptions;
+pub use migration::{MigrationReport, MigrationRound};
+pub use options::{BetreeOptions, Migration, Policy};
+pub use placement::Placement;
 pub use registration::REGISTRATION;
 pub use storage::Address;

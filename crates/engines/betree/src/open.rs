@@ -32,6 +32,7 @@ use crate::home::{
 use crate::log::{Log, Opening};
 use crate::memtable::Chunks;
 use crate::message::Kind;
+use crate::migration::Rounds;
 use crate::options::BetreeOptions;
 use crate::scan::StoreScan;
 use crate::settings::Settings;
@@ -75,6 +76,10 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         return Err(BetreeError::NotBuiltIn { why }.into());
     }
     let mut settings = Settings::of(options);
+    settings.check()?;
+    if let Some(topology) = &BetreeOptions::of(options).topology {
+        settings.tree.placement.check(topology.classes().len())?;
+    }
     let disk = devices::disk(options)?;
     let exists = Pool::exists(&options.pool, &options.pool_options);
     let home = if exists || !options.create {
@@ -173,6 +178,7 @@ fn open_made(
         })
     };
     let storage = Arc::new(Storage::new(vdevs, generation + 1, RESERVE_BLOCKS, &mut space)?);
+    settings.tree.placement.check(storage.classes().len())?;
     let labels = Labels::resume(&current, home.pool().random()?, storage.generation(), pool);
     let cache = Arc::new(BlockCache::new(own.cache_bytes, settings.tree.part_bytes));
     let trees = Arc::new(Context::new(
@@ -228,6 +234,7 @@ fn open_made(
         .into_iter()
         .rev()
         .for_each(|memtable| recent.note(memtable));
+    let rounds = settings.migration.map(|of| halite_sim::locks::Mutex::new(Rounds::new(of)));
     let recovery =
         Recovery { records_replayed: records, partitions_ready: 1, damage, ..Recovery::default() };
     Ok(Store {
@@ -254,6 +261,7 @@ fn open_made(
         is_passing: Default::default(),
         returns: AtomicU64::new(0),
         passes: Default::default(),
+        rounds,
         user_bytes: AtomicU64::new(0),
         recovery,
     })

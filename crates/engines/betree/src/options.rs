@@ -1,10 +1,53 @@
 //! Options that only this engine has.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use halite_codec::Compression;
 use halite_contract::{EngineOptions, OwnOptions};
 use halite_vdev::Topology;
+
+use crate::placement::Placement;
+
+/// How data is chosen that moves between storage classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// The most frequently used data of the slower class takes the place of the least frequently used of the faster one.
+    #[default]
+    Lfu,
+    /// Reinforcement learning: each class learns the value of its states, of the mean hotness of its data and of its
+    /// occupancy, and data moves where the sum of the values rises (Zhang, Hellander and Toor, after Vengerov).
+    Reinforcement,
+}
+
+/// Automatic migration between storage classes: every period, what is read often moves to a faster class, and what is
+/// not, to a slower one. Classes without a size in the topology count as empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// The choice of what moves.
+    pub policy: Policy,
+    /// The time between two rounds.
+    pub period: Duration,
+    /// The time after an opening in which nothing moves, as what is used is not known yet.
+    pub grace: Duration,
+    /// The part of a class, in percent, up to which it is filled: above it, data moves to the next slower class, and new
+    /// data goes there. At most 100.
+    pub threshold_percent: u8,
+    /// Bytes that a round moves at most.
+    pub budget_bytes_per_round: u64,
+}
+
+impl Default for Migration {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            period: Duration::from_secs(30),
+            grace: Duration::from_secs(300),
+            threshold_percent: 95,
+            budget_bytes_per_round: 256 << 20,
+        }
+    }
+}
 
 /// Options of the Bε-tree engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +84,12 @@ pub struct BetreeOptions {
     pub compression: Compression,
     /// Bytes of DRAM that the cache of parts may take.
     pub cache_bytes: u64,
+    /// The storage class of each kind of data. The store does not keep it: an opening may choose another one, which
+    /// counts for what is written from then on.
+    pub placement: Placement,
+    /// Automatic migration between the storage classes. `None`: data moves only where it is written anew, or when
+    /// [`Betree::migrate`](crate::Betree::migrate) is called.
+    pub migration: Option<Migration>,
 }
 
 impl BetreeOptions {
@@ -73,6 +122,8 @@ impl Default for BetreeOptions {
             checkpoint_bytes: None,
             compression: Compression::default(),
             cache_bytes: 256 << 20,
+            placement: Placement::default(),
+            migration: None,
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use halite_contract::lab::{Kind, Variant};
 use halite_contract::{Beside, Devices, EngineOptions, Feature, Registration};
 
-use crate::options::BetreeOptions;
+use crate::options::{BetreeOptions, Migration};
+use crate::placement::Placement;
 use crate::{Betree, repair};
 
 /// The Bε-tree engine.
@@ -58,6 +59,21 @@ impl BetreeOptions {
     }
 }
 
+/// Two classes, of which the fast one is above its threshold after a few blocks, and migration: runs and values go down.
+fn of_tiers() -> BetreeOptions {
+    BetreeOptions {
+        topology: Some("file:fast@17M ; file:slow".parse().expect("two devices")),
+        placement: Placement { leaves: 1, ..Placement::default() },
+        migration: Some(Migration {
+            threshold_percent: 1,
+            budget_bytes_per_round: 64 << 10,
+            ..Migration::default()
+        }),
+        large_value_bytes: Some(LARGE_VALUE_BYTES),
+        ..BetreeOptions::for_lab()
+    }
+}
+
 /// Bytes of values that lie in extents of their own, where histories are of those: about half of the short ones.
 const LARGE_VALUE_BYTES: u64 = 20;
 
@@ -72,10 +88,13 @@ fn crash_variants() -> Vec<Variant> {
         let of_kind = variant(format!("betree-{kind}"), BetreeOptions::for_lab());
         all.push(Variant { kinds, share, ..of_kind });
     }
-    for (kind, kinds) in [("few", &[Kind::Few]), ("mixed", &[Kind::Mixed])] {
+    let short: [(&str, &[Kind]); 2] = [("few", &[Kind::Few]), ("mixed", &[Kind::Mixed])];
+    for (kind, kinds) in short {
         let large_value_bytes = Some(LARGE_VALUE_BYTES);
         let own = BetreeOptions { large_value_bytes, ..BetreeOptions::for_lab() };
         all.push(Variant { kinds, share: 2, ..variant(format!("betree-{kind}-values"), own) });
+        let of_kind = variant(format!("betree-{kind}-tiers"), of_tiers());
+        all.push(Variant { kinds, share: 2, ..of_kind });
     }
     let options =
         EngineOptions { own: BetreeOptions::for_lab().into(), ..EngineOptions::new("pool") };
@@ -85,4 +104,39 @@ fn crash_variants() -> Vec<Variant> {
 
 fn media_variants() -> Vec<Variant> {
     Variant::common(Betree::NAME, &EngineOptions::new("pool"))
+}
+
+#[cfg(test)]
+mod tests {
+    use halite_contract::{Durability, Engine, Op, SpaceManagement};
+    use halite_disk::{Disk, DiskModel};
+    use halite_pmem::{Domain, Medium, PoolOptions};
+
+    use super::*;
+
+    /// What migrated to each class in a short history.
+    fn migrated() -> Vec<u64> {
+        let medium = Medium::new(Domain::PageCache, 32 << 20).unwrap();
+        let mut pool_options = PoolOptions::default();
+        (pool_options.size_max, pool_options.medium) = (32 << 20, Some(medium.clone()));
+        let disk = Some(Disk::model(&DiskModel::of(medium.machine())));
+        let own = of_tiers().into();
+        let options = EngineOptions { pool_options, disk, own, ..EngineOptions::new("pool") };
+        let betree = Betree::open(&options).unwrap();
+        let space = betree.key_space("one").unwrap();
+        for number in 0..300_usize {
+            let (key, value) = ([number as u8 % 60], vec![number as u8; number % 50]);
+            let put = Op::Put { space, key: &key, value: &value };
+            betree.write(&[put], Durability::Deferred).unwrap();
+            if number % 4 == 0 {
+                betree.collect_ahead(0).unwrap();
+            }
+        }
+        betree.pool_status().classes.iter().map(|class| class.migrated_in).collect()
+    }
+
+    #[test]
+    fn short_histories_of_the_lab_migrate() {
+        assert!(migrated()[1] > 0);
+    }
 }

@@ -3,7 +3,9 @@
 use halite_codec::Compression;
 use halite_contract::EngineOptions;
 
-use crate::options::BetreeOptions;
+use crate::Error;
+use crate::options::{BetreeOptions, Migration};
+use crate::placement::Placement;
 use crate::run::ENTRY_BYTES_MAX;
 
 /// The sizes of an open store.
@@ -12,6 +14,8 @@ pub(crate) struct Settings {
     pub(crate) memtable_bytes: u64,
     pub(crate) checkpoint_bytes: u64,
     pub(crate) tree: TreeSettings,
+    /// Automatic migration, if it is on.
+    pub(crate) migration: Option<Migration>,
     /// Whether there are threads for work that is not urgent.
     pub(crate) on_threads: bool,
 }
@@ -27,6 +31,9 @@ pub(crate) struct TreeSettings {
     /// Bytes of a value from which on it lies in extents of its own.
     pub(crate) large_value_bytes: u64,
     pub(crate) compression: Compression,
+    pub(crate) placement: Placement,
+    /// The part of a class, in percent, above which new leaves and values go to a slower one, if migration is on.
+    pub(crate) spill_percent: Option<u8>,
 }
 
 impl Settings {
@@ -34,6 +41,19 @@ impl Settings {
     pub(crate) fn limit_log(&mut self, bytes: u64) {
         self.checkpoint_bytes = self.checkpoint_bytes.min(bytes / 2);
         self.memtable_bytes = self.memtable_bytes.min(bytes / 4);
+    }
+
+    /// Refuses options that contradict themselves.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Some(migration) = self.migration else { return Ok(()) };
+        let option = |option, value, range| Err(Error::MigrationOption { option, value, range });
+        if !(1..=100).contains(&migration.threshold_percent) {
+            return option("threshold_percent", migration.threshold_percent.into(), "1 to 100");
+        }
+        if migration.period.is_zero() {
+            return option("period", 0, "any time but none");
+        }
+        Ok(())
     }
 
     pub(crate) fn of(options: &EngineOptions) -> Self {
@@ -52,7 +72,10 @@ impl Settings {
                 runs_max: own.runs_max.unwrap_or(8).clamp(1, 64),
                 large_value_bytes,
                 compression: own.compression,
+                placement: own.placement,
+                spill_percent: own.migration.map(|migration| migration.threshold_percent),
             },
+            migration: own.migration,
             // The crash lab's medium notes events in their order, so there may be only one thread.
             on_threads: options.pool_options.medium.is_none(),
         }

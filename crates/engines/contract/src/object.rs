@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use crate::{Bytes, Durability, Result};
 
-/// The storage class that an object is to lie in.
+/// The storage class that a dataset or an object is to lie in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preference {
     /// No preference: the store's.

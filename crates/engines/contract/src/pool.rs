@@ -34,6 +34,14 @@ pub struct ClassStatus {
     pub effective: u64,
     /// Data that the free space holds.
     pub effective_free: u64,
+    /// Reads of nodes, parts and values since the store was opened, in place or from a device.
+    pub reads: u64,
+    /// The bytes of these.
+    pub read_bytes: u64,
+    /// Bytes that migration has moved to the class since then.
+    pub migrated_in: u64,
+    /// Bytes that migration has moved away.
+    pub migrated_out: u64,
     /// The share of the free space, from 0 to 1, that has no room for an extent of the largest size.
     pub fragmentation: f64,
     /// Its vdevs.

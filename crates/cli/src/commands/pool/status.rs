@@ -141,6 +141,10 @@ fn class_as_json(class: &ClassStatus) -> Value {
         "free_bytes": class.free,
         "effective_bytes": class.effective,
         "effective_free_bytes": class.effective_free,
+        "reads": class.reads,
+        "read_bytes": class.read_bytes,
+        "migrated_in_bytes": class.migrated_in,
+        "migrated_out_bytes": class.migrated_out,
         "fragmentation": class.fragmentation,
         "vdevs": class.vdevs.iter().map(vdev_as_json).collect::<Vec<_>>(),
     })

@@ -43,6 +43,8 @@ pub(crate) struct Class {
     left: u64,
     /// Blocks that are kept from data.
     reserve: u64,
+    /// Blocks that its vdevs may have when they have grown.
+    capacity_max: u64,
 }
 
 /// A vdev of a class.
@@ -67,7 +69,7 @@ pub(crate) struct ClassUse {
 impl Class {
     /// A class without vdevs that keeps so many blocks from data.
     pub(crate) fn new(number: u8, reserve: u64) -> Self {
-        Self { number, vdevs: Vec::new(), turn: 0, left: 0, reserve }
+        Self { number, vdevs: Vec::new(), turn: 0, left: 0, reserve, capacity_max: 0 }
     }
 
     /// Adds a vdev.
@@ -143,6 +145,25 @@ impl Class {
         let grown = growth.grow(self.number, vdev as u16, least.max(capacity + lacked))?;
         self.vdevs[vdev].space.grow(grown);
         self.allocate_of(vdev, blocks, kept)
+    }
+
+    /// Sets how many blocks its vdevs may have when they have grown.
+    pub(crate) fn set_capacity_max(&mut self, blocks: u64) {
+        self.capacity_max = blocks;
+    }
+
+    /// Its blocks, as far as its vdevs may grow.
+    pub(crate) fn capacity_max(&self) -> u64 {
+        self.capacity_max.max(self.capacity())
+    }
+
+    /// Blocks that are in use, or wait for a checkpoint.
+    pub(crate) fn taken(&self) -> u64 {
+        self.capacity() - self.free()
+    }
+
+    fn capacity(&self) -> u64 {
+        self.vdevs.iter().map(|vdev| vdev.space.blocks().capacity).sum()
     }
 
     /// Blocks that may be allocated for data.

@@ -105,6 +105,49 @@ impl Classes {
         Err(Error::NoSpace { blocks })
     }
 
+    /// Allocates an extent of a class, and of no other one.
+    ///
+    /// # Errors
+    /// [`Error::ClassFull`].
+    pub(crate) fn reserve_in(
+        &mut self,
+        class: u8,
+        blocks: u32,
+        growth: &mut dyn Growth,
+    ) -> Result<Extent> {
+        let of_class = self.classes.get_mut(usize::from(class));
+        let found = of_class.and_then(|of| of.allocate(blocks, Purpose::Data, growth));
+        let (vdev, block) = found.ok_or(Error::ClassFull { class })?;
+        Ok(Extent { address: Address::new(class, vdev as u16, block), blocks })
+    }
+
+    /// Sets how many blocks the vdevs of a class may have when they have grown.
+    pub(crate) fn set_capacity_max(&mut self, class: u8, blocks: u64) {
+        self.classes[usize::from(class)].set_capacity_max(blocks);
+    }
+
+    /// The blocks of a class, as far as its vdevs may grow.
+    pub(crate) fn capacity_max(&self, class: u8) -> u64 {
+        self.classes[usize::from(class)].capacity_max()
+    }
+
+    /// Blocks of a class beside those that may be allocated, and those by which its vdevs may grow.
+    pub(crate) fn taken(&self, class: u8) -> u64 {
+        self.classes[usize::from(class)].taken()
+    }
+
+    /// The first class from one on, towards the slower ones, of which less than so many percent are taken; if there is
+    /// none, that one.
+    pub(crate) fn spill(&self, class: u8, percent: u8) -> u8 {
+        let has_room = |class: &usize| {
+            let (taken, all) = (self.taken(*class as u8), self.capacity_max(*class as u8));
+            !self.classes[*class].vdevs().is_empty()
+                && u128::from(taken) * 100 < u128::from(all) * u128::from(percent)
+        };
+        let found = (usize::from(class)..CLASSES).find(has_room);
+        found.map_or(class, |class| class as u8)
+    }
+
     /// Allocates an extent, and adopts it.
     ///
     /// # Errors

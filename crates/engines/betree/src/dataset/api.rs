@@ -283,7 +283,7 @@ mod tests {
     use super::*;
     use crate::BetreeOptions;
     use crate::message::Kind;
-    use crate::store::written_large::WrittenLarge;
+    use crate::store::written_large::{NumberedValue, WrittenLarge};
 
     fn open() -> Betree {
         let medium = Medium::new(Domain::PageCache, 32 << 20).unwrap();
@@ -315,7 +315,8 @@ mod tests {
         let betree = open();
         let space = betree.key_space("space").unwrap();
         let value = vec![7; 5000];
-        let written = WrittenLarge::write(&betree.store, std::iter::once((0, &value[..]))).unwrap();
+        let of_key = NumberedValue { number: 0, dataset: space.0, key: b"key", value: &value };
+        let written = WrittenLarge::write(&betree.store, std::iter::once(of_key)).unwrap();
         for name in ["one", "two"] {
             betree.create_snapshot(space, name).unwrap();
         }

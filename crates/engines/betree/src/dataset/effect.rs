@@ -178,7 +178,7 @@ fn born_since(context: &Context, tree: &Tree, epoch: u64, found: &mut Vec<Droppe
         match part {
             Part::Node(pointer) if pointer.birth <= epoch => return Ok(false),
             Part::Node(pointer) => found.push(Dropped::new(pointer.extent, pointer.birth)),
-            Part::Run(run) if run.pointer().birth <= epoch => {}
+            Part::Run(run) if run.pointer().entered <= epoch => {}
             Part::Run(run) => {
                 found.extend(Dropped::of_run(run.pointer()));
                 let values = large_values(run)?.into_iter().flat_map(Dropped::of_value);

@@ -27,7 +27,7 @@
 //!
 //! Files, from the ground up: [`command`] is what the log says, [`history`] the snapshots of a dataset and where an
 //! extent goes, [`deadlist`] the lists, [`histories`] all that as the root tree has it, [`effect`] what a flush does for a
-//! command, [`handle`] a snapshot's reader, [`api`] the calls.
+//! command, [`handle`] a snapshot's reader, [`api`] the calls, `preference` those for storage classes.
 
 pub(crate) mod api;
 pub(crate) mod command;
@@ -36,3 +36,4 @@ pub(crate) mod effect;
 mod handle;
 pub(crate) mod histories;
 pub(crate) mod history;
+mod preference;

@@ -68,6 +68,18 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The payload that refers to another value in extents of its own, in the way in which the message does.
+    pub(crate) fn with_large(self, large: &LargeValue) -> Parsed<Vec<u8>> {
+        let mut to = Vec::new();
+        large.encode(&mut to);
+        if self.kind == Kind::PatchedLarge {
+            let (_, patch) = self.patched()?;
+            to.push(patch.kind as u8);
+            to.extend_from_slice(patch.payload);
+        }
+        Ok(to)
+    }
+
     /// The reference and the patch of a `PatchedLarge`.
     pub(super) fn patched(self) -> Parsed<(LargeValue, Message<'a>)> {
         let mut reader = Reader(self.payload);

@@ -1,10 +1,13 @@
 //! Commits that change objects.
 
-use halite_contract::{Error, KeyRange, Result};
+use std::sync::Arc;
+
+use halite_contract::{Error, KeyRange, Preference, Result};
 
 use super::keys::{NEXT_ID, chunks_from, fixed_key, metadata_of, name_key};
 use super::metadata::Metadata;
 use super::shared::{Opened, Shared, State};
+use crate::catalogue::Catalogue;
 use crate::message::Kind;
 use crate::record::{Batch, Mark};
 use crate::store::Store;
@@ -37,6 +40,9 @@ pub(super) struct Update<'a, F> {
     begun: Mark,
     change: F,
     next: Option<Metadata>,
+    /// The storage class that the object is to prefer; then the caller holds [`Store::cataloguing`].
+    preference: Option<Preference>,
+    catalogue: Option<Catalogue>,
 }
 
 impl<'a, F> Update<'a, F>
@@ -45,7 +51,14 @@ where
 {
     pub(super) fn new(shared: &'a Shared, state: &'a State, batch: Batch, change: F) -> Self {
         let begun = batch.mark();
-        Self { shared, state, batch, begun, change, next: None }
+        let (next, preference, catalogue) = (None, None, None);
+        Self { shared, state, batch, begun, change, next, preference, catalogue }
+    }
+
+    /// The same, after which the object prefers a storage class.
+    pub(super) fn preferring(mut self, preference: Preference) -> Self {
+        self.preference = Some(preference);
+        self
     }
 }
 
@@ -53,7 +66,7 @@ impl<F> Commit for Update<'_, F>
 where
     F: FnMut(Metadata, &mut Batch) -> Result<Metadata>,
 {
-    fn check(&mut self, _store: &Store) -> Result<()> {
+    fn check(&mut self, store: &Store) -> Result<()> {
         self.shared.check()?;
         let metadata = self.state.metadata()?;
         // A turn that waits for room begins anew.
@@ -62,8 +75,17 @@ where
         if next != metadata {
             push_fixed(&mut self.batch, self.shared, self.state.id, next);
         }
+        if let Some(preference) = self.preference {
+            let (before, of) = (store.catalogue.load(), (self.shared.chunks, Some(self.state.id)));
+            let changed = before.with_preference(of.0, of.1, preference, &mut self.batch);
+            self.catalogue = Some(changed);
+        }
         self.next = Some(next);
         Ok(())
+    }
+
+    fn catalogue(&mut self) -> Option<Catalogue> {
+        self.catalogue.take()
     }
 
     fn batch(&self) -> Option<&Batch> {
@@ -118,15 +140,39 @@ impl Commit for Create<'_> {
 
 /// A change of names that are held, with which an object may go.
 pub(super) struct Rename<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) batch: Batch,
-    /// The object that goes, if it is open.
-    pub(super) deleted: Option<Opened>,
+    shared: &'a Shared,
+    batch: Batch,
+    begun: Mark,
+    /// The object that goes, and its handle, if it is open.
+    gone: Option<u64>,
+    deleted: Option<Opened>,
+    catalogue: Option<Catalogue>,
+}
+
+impl<'a> Rename<'a> {
+    pub(super) fn new(shared: &'a Arc<Shared>, batch: Batch, gone: Option<u64>) -> Self {
+        let deleted = gone.and_then(|id| shared.opened(id));
+        Self { shared, begun: batch.mark(), batch, gone, deleted, catalogue: None }
+    }
 }
 
 impl Commit for Rename<'_> {
-    fn check(&mut self, _store: &Store) -> Result<()> {
-        self.shared.check()
+    fn check(&mut self, store: &Store) -> Result<()> {
+        self.shared.check()?;
+        // A turn that waits for room begins anew.
+        self.batch.rewind(self.begun);
+        let (catalogue, dataset) = (store.catalogue.load(), self.shared.chunks);
+        let has_preference =
+            |id: &u64| catalogue.preferences().get(dataset, Some(*id)) != Preference::None;
+        // A dataset that is made at this moment may keep the entry in memory: no object ever gets the id again.
+        self.catalogue = self.gone.filter(has_preference).map(|id| {
+            catalogue.with_preference(dataset, Some(id), Preference::None, &mut self.batch)
+        });
+        Ok(())
+    }
+
+    fn catalogue(&mut self) -> Option<Catalogue> {
+        self.catalogue.take()
     }
 
     fn batch(&self) -> Option<&Batch> {

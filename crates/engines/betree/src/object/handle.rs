@@ -4,20 +4,22 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use halite_contract::{Bytes, Durability, Error, KeySpaceId, Result, check_value};
+use halite_contract::{
+    Bytes, Durability, Error, KeyRange, KeySpaceId, Preference, Result, check_value,
+};
 
 use super::change::{Update, push_range};
 use super::cursor::ObjectCursor;
 use super::keys::{chunk_key, chunks_from, custom_key, custom_of, customs};
 use super::limits::{ATOMIC_CHUNKS, CHUNK_LEN, check_metadata_key, end_of};
-use super::metadata::{AccessPattern, Metadata, ObjectInfo, Preference, nanoseconds};
+use super::metadata::{AccessPattern, Metadata, ObjectInfo, nanoseconds};
 use super::pieces::{Change, Piece, Pieces, overwrite};
 use super::reading::{info_of, read_range};
 use super::shared::{Opened, no_such_object};
 use crate::message::Kind;
 use crate::purpose::Purpose;
 use crate::record::Batch;
-use crate::store::written_large::WrittenLarge;
+use crate::store::written_large::{NumberedValue, WrittenLarge};
 
 /// How a handle writes.
 #[derive(Clone)]
@@ -162,8 +164,10 @@ impl Object {
             .enumerate()
             .map(|(number, piece)| piece.change(ends_object && is_last(number)))
             .collect();
+        let (dataset, of_object) = (shared.chunks, state.id.to_be_bytes());
+        let key = &of_object[..];
         let inserts = changes.iter().enumerate().filter_map(|(number, change)| match change {
-            Change::Insert(value) => Some((number, *value)),
+            Change::Insert(value) => Some(NumberedValue { number, dataset, key, value }),
             Change::Upsert(_) => None,
         });
         let large = WrittenLarge::write(&store, inserts)?;
@@ -241,14 +245,15 @@ impl Object {
         check_value(value)?;
         let Opened { shared, state } = &self.opened;
         state.metadata()?;
-        let store = shared.store()?;
-        let large = WrittenLarge::write(&store, std::iter::once((0, value)))?;
+        let (store, full_key) = (shared.store()?, custom_key(state.id, key));
+        let of_key = NumberedValue { number: 0, dataset: shared.metadata, key: &full_key, value };
+        let large = WrittenLarge::write(&store, std::iter::once(of_key))?;
         let (kind, payload) = match large.of(0) {
             Some(reference) => (Kind::InsertLarge, reference),
             None => (Kind::Insert, value),
         };
         let mut batch = Batch::default();
-        batch.push(shared.metadata, kind, &custom_key(state.id, key), payload);
+        batch.push(shared.metadata, kind, &full_key, payload);
         self.update(batch, Purpose::Put, |metadata, _| Ok(metadata))?;
         large.keep();
         Ok(())
@@ -273,13 +278,20 @@ impl Object {
         Ok(self.info()?.preference)
     }
 
-    /// Sets the storage class that the object is to lie in. It moves no bytes.
+    /// Sets the storage class that the object is to lie in: its chunks go there when they are written from now on, and
+    /// those in leaves when the leaf is written. What was written before stays, until
+    /// [`Betree::migrate_object`](crate::Betree::migrate_object) moves it.
     ///
     /// # Errors
     /// [`crate::Error::NoSuchObject`].
     pub fn set_preference(&self, preference: Preference) -> Result<()> {
+        let Opened { shared, state } = &self.opened;
+        let store = shared.store()?;
+        let _changing = store.cataloguing.lock();
         let change = |metadata, _: &mut Batch| Ok(Metadata { preference, ..metadata });
-        self.update(Batch::default(), Purpose::Put, change)
+        let update = Update::new(shared, state, Batch::default(), change);
+        let (none, mut update) = (Batch::default(), update.preferring(preference));
+        store.commit(&none, Purpose::Put, self.writing.durability, &mut update)
     }
 
     /// The way in which the object is used.
@@ -290,7 +302,8 @@ impl Object {
         Ok(self.info()?.access_pattern)
     }
 
-    /// Sets the way in which the object is used.
+    /// Sets the way in which the object is used. It is kept for programs; the store does not read or place it in another
+    /// way: chunks are read whole, and scans read ahead as they go.
     ///
     /// # Errors
     /// [`crate::Error::NoSuchObject`].
@@ -303,6 +316,11 @@ impl Object {
     #[must_use]
     pub fn cursor(&self) -> ObjectCursor<'_> {
         ObjectCursor::new(self)
+    }
+
+    /// The dataset and the keys of its chunks.
+    pub(crate) fn chunks(&self) -> (u32, KeyRange) {
+        (self.opened.shared.chunks, chunks_from(self.id(), 0))
     }
 
     /// Makes every write durable that has returned, of this object and all others.

@@ -18,17 +18,10 @@ pub use halite_contract::{AccessPattern, ObjectInfo, Preference};
 use halite_contract::{Error, Result};
 
 use super::limits::OBJECT_LEN_MAX;
+use crate::placement::PREFERENCES;
 
 /// Bytes of encoded fixed metadata.
 const LEN: usize = 18;
-
-const PREFERENCES: [Preference; 5] = [
-    Preference::None,
-    Preference::Fastest,
-    Preference::Fast,
-    Preference::Slow,
-    Preference::Slowest,
-];
 
 const PATTERNS: [AccessPattern; 5] = [
     AccessPattern::Unknown,

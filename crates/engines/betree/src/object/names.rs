@@ -11,7 +11,7 @@ use super::keys::{name_key, name_of, names};
 use super::limits::{check_name, shown};
 use super::metadata::{Metadata, ObjectInfo};
 use super::reading::{find, info_of, metadata_of, read_id};
-use super::shared::{Opened, Reader, Shared};
+use super::shared::{Reader, Shared};
 use crate::Error as BetreeError;
 use crate::message::Kind;
 use crate::purpose::Purpose;
@@ -120,7 +120,7 @@ impl ObjectStore {
         let mut batch = Batch::default();
         batch.push(self.shared.metadata, Kind::Delete, &name_key(name), &[]);
         push_delete(&mut batch, &self.shared, id);
-        self.rename_held(batch, Purpose::Removal, self.shared.opened(id))
+        self.rename_held(batch, Purpose::Removal, Some(id))
     }
 
     /// Gives an object another name, which has none.
@@ -152,15 +152,13 @@ impl ObjectStore {
         let mut batch = Batch::default();
         batch.push(dataset, Kind::Delete, &name_key(old), &[]);
         batch.push(dataset, Kind::Insert, &name_key(new), &id.to_le_bytes());
-        let mut deleted = None;
         if let Some(replaced) = replaced {
             if !may_replace {
                 return Err(BetreeError::ObjectExists { object: shown(new) }.into());
             }
             push_delete(&mut batch, &self.shared, replaced);
-            deleted = self.shared.opened(replaced);
         }
-        self.rename_held(batch, Purpose::Put, deleted)
+        self.rename_held(batch, Purpose::Put, replaced)
     }
 
     /// The objects whose names begin with a prefix, in the order of the names, of one state.
@@ -208,8 +206,9 @@ impl ObjectStore {
         Ok(Object::new(opened, self.writing.clone()))
     }
 
-    fn rename_held(&self, batch: Batch, purpose: Purpose, deleted: Option<Opened>) -> Result<()> {
-        self.commit(purpose, &mut Rename { shared: &self.shared, batch, deleted })
+    /// Commits the change of names that are held, with which an object may go.
+    fn rename_held(&self, batch: Batch, purpose: Purpose, gone: Option<u64>) -> Result<()> {
+        self.commit(purpose, &mut Rename::new(&self.shared, batch, gone))
     }
 }
 

@@ -250,6 +250,7 @@ mod tests {
             directory_len: 1,
             directory_checksums: smallvec![0],
             birth: 1,
+            entered: 1,
             messages,
             deleted_ranges,
             bytes: 0,

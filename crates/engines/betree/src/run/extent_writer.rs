@@ -16,6 +16,7 @@ pub(super) struct ExtentWriter<'a> {
     written: &'a mut Vec<Extent>,
     first: usize,
     class: u8,
+    small: (usize, u8),
     seed: Seed,
     birth: u64,
     /// Bytes that an extent has at most.
@@ -30,9 +31,14 @@ impl<'a> ExtentWriter<'a> {
         written: &'a mut Vec<Extent>,
         options: &RunOptions,
     ) -> Self {
-        let &RunOptions { class, seed, birth, .. } = options;
+        let &RunOptions { class, small, seed, birth, .. } = options;
         let (first, limit) = (written.len(), extents.extent_bytes_max());
-        Self { extents, written, first, class, seed, birth, limit, pending: Vec::new() }
+        Self { extents, written, first, class, small, seed, birth, limit, pending: Vec::new() }
+    }
+
+    /// Lets extents that are not yet written go to a class, and the run to another one if it is small.
+    pub(super) fn prefer(&mut self, class: u8, of_small: u8) {
+        (self.class, self.small.1) = (class, of_small);
     }
 
     /// Lets extents be shorter.
@@ -64,6 +70,9 @@ impl<'a> ExtentWriter<'a> {
             self.write_pending()?;
         }
         let (extent, at) = (self.written().len() as u32, self.pending.len() as u32);
+        if extent == 0 && self.pending.len() + directory.len() < self.small.0 {
+            self.class = self.small.1;
+        }
         let mut checksums = SmallVec::new();
         for piece in directory.chunks(self.limit) {
             checksums.push(self.put(piece).2);

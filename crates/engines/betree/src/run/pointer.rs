@@ -3,8 +3,11 @@
 //! ```text
 //! extents varint | extents x ( address u64 | blocks varint )
 //! directory: extent varint | at varint | len varint | a checksum u64 for each extent from there to the last
-//! birth | messages | deleted ranges | bytes | large bytes    varints
+//! birth | epochs from there to that in which it entered | messages | deleted ranges | bytes | large bytes    varints
 //! ```
+//!
+//! A run that was moved has other extents and the old checksums, of its birth: only `entered` tells which snapshots have
+//! the extents.
 //!
 //! All checksums of a run have seeds of the pool, the run's birth, and the number of the extent and the offset in it.
 //! The extent's address is no part of the seed: parts that share an extent with the directory are checked by sums in
@@ -34,6 +37,8 @@ pub(crate) struct RunPointer {
     pub(crate) directory_checksums: SmallVec<[u64; 1]>,
     /// The generation in which the run was written.
     pub(crate) birth: u64,
+    /// The epoch in which a tree came to lead to it at these extents: later than its birth if it was moved.
+    pub(crate) entered: u64,
     /// Messages in the run.
     pub(crate) messages: u64,
     /// Deleted ranges in the run.
@@ -88,6 +93,7 @@ impl RunPointer {
         put_varint(to, self.directory_len);
         self.directory_checksums.iter().for_each(|sum| to.extend_from_slice(&sum.to_le_bytes()));
         put_varint(to, self.birth);
+        put_varint(to, self.entered - self.birth);
         put_varint(to, self.messages);
         put_varint(to, u64::from(self.deleted_ranges));
         put_varint(to, self.bytes);
@@ -110,13 +116,16 @@ impl RunPointer {
         for _ in u64::from(directory_extent)..count {
             directory_checksums.push(reader.u64()?);
         }
+        let (birth, since) = (reader.varint()?, reader.varint()?);
+        let entered = birth.checked_add(since).ok_or("a run entered a tree in no epoch")?;
         let pointer = Self {
             extents,
             directory_extent,
             directory_at,
             directory_len,
             directory_checksums,
-            birth: reader.varint()?,
+            birth,
+            entered,
             messages: reader.varint()?,
             deleted_ranges: reader.varint_u32()?,
             bytes: reader.varint()?,
@@ -165,6 +174,7 @@ mod tests {
                 directory_len: len,
                 directory_checksums: (directory..blocks.len()).map(|n| n as u64 * 1234567).collect(),
                 birth: numbers[0].into(),
+                entered: u64::from(numbers[0]) + u64::from(numbers[1] % 3),
                 messages: u64::MAX - u64::from(numbers[1]),
                 deleted_ranges: numbers[2],
                 bytes: numbers[3].into(),

@@ -115,10 +115,32 @@ impl Run {
     /// A part, by its number: in place, from the cache, or else what `read` reads.
     pub(super) fn part(&self, number: usize, read: impl FnOnce() -> Result<Plain>) -> Result<Part> {
         let block = match self.in_place(number)? {
-            Some(block) => block,
-            None => Block::Cached(self.store.cache.get(self.cached_at(number), read)?),
+            Some(block) => {
+                self.note_use();
+                block
+            }
+            None => {
+                let read = || {
+                    self.note_use();
+                    read()
+                };
+                Block::Cached(self.store.cache.get(self.cached_at(number), read)?)
+            }
         };
         self.parse(number, block)
+    }
+
+    /// The name of the run, also where it was moved.
+    pub(crate) fn id(&self) -> u64 {
+        self.pointer.directory_checksums[0]
+    }
+
+    /// Counts a read of a part that the cache does not have.
+    #[inline]
+    fn note_use(&self) {
+        if let Some(heat) = &self.store.heat {
+            heat.note(self.id());
+        }
     }
 
     /// A part that is in place, or else what `read` reads: past the cache.

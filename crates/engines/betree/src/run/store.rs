@@ -5,6 +5,7 @@ use std::sync::Arc;
 use halite_cache::BlockCache;
 use halite_codec::Seed;
 
+use crate::heat::Heat;
 use crate::storage::Extents;
 
 /// The storage of runs, as their readers see it.
@@ -14,4 +15,6 @@ pub(crate) struct RunStore {
     pub(crate) cache: Arc<BlockCache>,
     /// The seed of the pool.
     pub(crate) seed: Seed,
+    /// How often runs and large values are used, if migration is on.
+    pub(crate) heat: Option<Heat>,
 }

@@ -63,6 +63,11 @@ impl<'a> RunWriter<'a> {
         }
     }
 
+    /// Lets what is not yet written go to a class, and the run to another one if it is small.
+    pub(crate) fn prefer(&mut self, class: u8, of_small: u8) {
+        self.extents.prefer(class, of_small);
+    }
+
     /// Lets extents be shorter.
     #[cfg(test)]
     pub(super) fn with_extents_of(mut self, blocks: usize) -> Self {
@@ -146,6 +151,7 @@ impl<'a> RunWriter<'a> {
             directory_len: directory.len() as u64,
             directory_checksums,
             birth: self.options.birth,
+            entered: self.options.birth,
             messages: self.messages,
             deleted_ranges: u32::try_from(self.ranges.len()).expect("fewer than 2^32 ranges"),
             bytes: self.bytes,

@@ -7,6 +7,8 @@ use halite_codec::{Compression, Seed};
 pub(crate) struct RunOptions {
     /// The storage class that is preferred.
     pub(crate) class: u8,
+    /// Bytes below which a run in one extent goes to another class, and that class.
+    pub(crate) small: (usize, u8),
     /// How long parts are before they are compressed, about: shorter if the next message does not fit, longer for a
     /// message that is.
     pub(crate) part_bytes: usize,

@@ -3,6 +3,7 @@
 mod address;
 pub(crate) mod labels;
 mod pool;
+mod traffic;
 
 pub use address::Address;
 pub(crate) use address::{CLASSES_MAX, VDEVS_MAX};

@@ -19,6 +19,7 @@ use halite_pmem::Pinned;
 use halite_sim::locks::Mutex;
 use halite_vdev::{BLOCK, Vdev};
 
+use super::traffic::Traffic;
 use super::{Address, Extent, Extents};
 use crate::allocation::{Classes, DeviceSpace, Growth, Orders, Purpose};
 use crate::{Error, Result};
@@ -35,6 +36,8 @@ pub(crate) struct Storage {
     /// Extents that may be allocated again as soon as no reader pins a value in them, and the generation that has seen
     /// them last.
     pinned: Mutex<Vec<(Extent, Option<u64>)>>,
+    /// What was read of each class, and moved.
+    pub(crate) traffic: Traffic,
 }
 
 /// The space of a vdev as it was stored, or of a new one.
@@ -55,12 +58,15 @@ impl Storage {
                 let actual = Box::new(move |blocks| shape.actual_blocks(blocks));
                 space.add(class, open(class, number, vdev.blocks())?, actual);
             }
+            let blocks_max = of_class.iter().map(|vdev| vdev.capacity_max());
+            space.set_capacity_max(class, blocks_max.fold(0, u64::saturating_add));
         }
         let generation = AtomicU64::new(generation);
         let blocks_max = vdevs.iter().flatten().map(|vdev| vdev.data_blocks_max()).min();
         let extent_blocks_max = blocks_max.unwrap_or(halite_vdev::EXTENT_BLOCKS_MAX);
         let pinned = Mutex::default();
-        Ok(Self { vdevs, space: Mutex::new(space), extent_blocks_max, generation, pinned })
+        let (space, traffic) = (Mutex::new(space), Traffic::default());
+        Ok(Self { vdevs, space, extent_blocks_max, generation, pinned, traffic })
     }
 
     /// The vdev of an address.
@@ -115,6 +121,19 @@ impl Storage {
     pub(crate) fn allocate(&self, class: u8, blocks: u32, purpose: Purpose) -> Result<Extent> {
         let mut growth = VdevGrowth(self);
         self.space.lock().reserve(class, blocks, purpose, &mut growth)
+    }
+
+    /// Allocates an extent of a class, and of no other one, for these bytes of a move, and writes them.
+    pub(crate) fn write_in(&self, class: u8, bytes: &[u8]) -> Result<Extent> {
+        let blocks = bytes.len().div_ceil(BLOCK) as u32;
+        let mut growth = VdevGrowth(self);
+        let reserved = self.space.lock().reserve_in(class, blocks, &mut growth);
+        let extent = reserved?;
+        self.write_at(extent, bytes).inspect_err(|_| {
+            // Nothing leads to it.
+            let _ = self.recycle(extent, false);
+        })?;
+        Ok(extent)
     }
 
     /// Writes an allocated extent: these bytes, and zeros behind.
@@ -242,6 +261,7 @@ impl Extents for Storage {
         check: &dyn Fn(&[u8]) -> bool,
     ) -> Result<()> {
         let vdev = self.vdev(extent.address)?;
+        self.traffic.read(extent.address.class(), to.len());
         vdev.read(run_of(extent), at, to, check).map_err(|error| match error {
             halite_vdev::Error::Damaged { .. } | halite_vdev::Error::OutOfBounds { .. } => {
                 Error::Damaged { what, address: extent.address, why: error.to_string() }
@@ -255,6 +275,8 @@ impl Extents for Storage {
     }
 
     fn pin(&self, extent: Extent, at: usize, len: usize) -> Option<Pinned> {
-        self.vdev(extent.address).ok()?.pin(run_of(extent), at, len).ok()?
+        let pinned = self.vdev(extent.address).ok()?.pin(run_of(extent), at, len).ok()??;
+        self.traffic.read(extent.address.class(), len);
+        Some(pinned)
     }
 }

@@ -36,9 +36,6 @@ use crate::tree::{Tree, Update};
 /// The tag of a dataset's root in the root tree, before the dataset's number, 4 bytes big-endian.
 pub(crate) const DATASET_ROOT: u8 = 1;
 
-/// The class of nodes, and of all that checkpoints write.
-const CLASS: u8 = 0;
-
 /// The place of a bitmap: class, vdev, segment.
 pub(crate) type BitmapPlace = (u8, u16, u64);
 
@@ -168,7 +165,7 @@ impl Store {
             }
         }
         checkpoints.histories.store(&mut changes);
-        let mut update = Update::new(&self.trees);
+        let mut update = Update::new(&self.trees, self.settings.tree.placement.of_metadata());
         let applied = update.apply(&checkpoints.root_tree, vec![changes.source()]);
         let tree = match applied.and_then(|tree| update.write_back(&tree)) {
             Ok(tree) => tree,
@@ -274,6 +271,7 @@ impl Store {
     /// Takes extents for all bitmaps that the checkpoint changes, and for the root record.
     fn take_extents(&self, checkpoints: &Checkpoints, taken: &mut Taken) -> Result<()> {
         let storage = &self.trees.storage;
+        let class = self.settings.tree.placement.metadata;
         let mut changed: BTreeSet<BitmapPlace> = storage.space(|space| {
             let dirty = |(class, vdev, space): (u8, u16, &mut DeviceSpace)| {
                 space.dirty().map(move |segment| (class, vdev, segment)).collect::<Vec<_>>()
@@ -292,14 +290,14 @@ impl Store {
                     return Ok(());
                 };
                 let blocks = missing.min(storage.extent_bytes_max()).div_ceil(BLOCK) as u32;
-                let extent = storage.allocate(CLASS, blocks, Purpose::Reserve)?;
+                let extent = storage.allocate(class, blocks, Purpose::Reserve)?;
                 taken.record.push(extent);
                 changed.insert(place_of(extent));
                 continue;
             };
             let place = *place;
             let blocks = STORED_MAX.div_ceil(BLOCK) as u32;
-            let extent = storage.allocate(CLASS, blocks, Purpose::Reserve)?;
+            let extent = storage.allocate(class, blocks, Purpose::Reserve)?;
             taken.bitmaps.insert(place, extent);
             changed.insert(place_of(extent));
             changed.extend(checkpoints.bitmaps.get(&place).map(|old| place_of(old.extent)));

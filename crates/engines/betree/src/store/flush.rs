@@ -14,7 +14,7 @@ use crate::memtable::MemtableSource;
 use crate::record::{DATASET, end_of};
 use crate::store::Store;
 use crate::store::checkpoint::Checkpoints;
-use crate::store::view::Trees;
+use crate::store::view::{Trees, View};
 use crate::tree::{Tree, Update};
 
 impl Store {
@@ -41,7 +41,9 @@ impl Store {
 
         let command = Command::of_memtable(oldest)?;
         let mut trees = Trees::clone(&view.trees);
-        let mut update = Update::new(&self.trees);
+        let placement = self.settings.tree.placement;
+        let preferences = self.catalogue.load().preferences().clone();
+        let mut update = Update::new(&self.trees, placement.of_metadata());
         let mut effect = Effect::default();
         // The memtable's changes of a dataset that is replaced at its end are of no use.
         let replaced = command.and_then(Command::replaces).map(|(dataset, _)| dataset);
@@ -50,6 +52,7 @@ impl Store {
             let tree = trees.get(&dataset).cloned().unwrap_or_else(Tree::empty);
             let bounds = (&start[..], Some(&end[..]));
             let source = MemtableSource::new(Arc::clone(oldest), bounds, DATASET, u64::MAX, None);
+            update.place(preferences.placed(placement, dataset));
             let updated = update.apply(&tree, vec![Box::new(source)]);
             match updated {
                 Ok(tree) if tree.is_empty() => drop(trees.remove(&dataset)),
@@ -79,6 +82,27 @@ impl Store {
         drop(view);
         self.reclaim(&checkpoints)?;
         Ok(true)
+    }
+
+    /// Publishes trees that have the same messages at other places, and notes what the update wrote and dropped.
+    pub(crate) fn publish_rewritten(
+        &self,
+        checkpoints: &mut Checkpoints,
+        (update, mut effect): (Update<'_>, Effect),
+        trees: Trees,
+    ) -> Result<()> {
+        let published = (|| {
+            effect.free(update.finish()?);
+            let (dropped, _) = effect.take(&mut checkpoints.histories);
+            for dropped in &dropped {
+                self.trees.storage.retire(dropped.extent)?;
+            }
+            self.publish(dropped, |view| View { trees: trees.into(), ..view.clone() });
+            crate::Result::Ok(())
+        })();
+        // Half of what changes in memory may have changed.
+        published.inspect_err(|error| self.health.poison(error.to_string()))?;
+        self.reclaim(checkpoints)
     }
 
     /// Publishes the trees of a flush, and notes what it wrote and dropped.

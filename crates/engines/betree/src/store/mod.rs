@@ -32,6 +32,7 @@ use crate::devices::Places;
 use crate::home::CLEAN;
 use crate::log::Log;
 use crate::memtable::Chunks;
+use crate::migration::Rounds;
 use crate::pass::Passes;
 use crate::settings::Settings;
 use crate::storage::labels::Labels;
@@ -80,6 +81,8 @@ pub(crate) struct Store {
     /// How often a leaf came back, or was replaced.
     pub(crate) returns: AtomicU64,
     pub(crate) passes: Mutex<Passes>,
+    /// The state of automatic migration, if it is on.
+    pub(crate) rounds: Option<Mutex<Rounds>>,
     pub(crate) user_bytes: AtomicU64,
     pub(crate) recovery: Recovery,
 }

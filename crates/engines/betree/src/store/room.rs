@@ -85,7 +85,7 @@ impl Store {
     }
 
     /// Lets the blocks of what was replaced be allocated again: they are, when two more checkpoints are durable.
-    fn give_back(&self) -> Result<()> {
+    pub(crate) fn give_back(&self) -> Result<()> {
         self.checkpoint()?;
         self.checkpoint()
     }
@@ -97,9 +97,12 @@ impl Store {
         let view = self.view();
         let mut trees = Trees::clone(&view.trees);
         let budget = self.trees.storage.space(|space| space.free_blocks()) / STEP_PART;
-        let mut update = Update::emptying(&self.trees, budget);
+        let placement = self.settings.tree.placement;
+        let preferences = self.catalogue.load().preferences().clone();
+        let mut update = Update::emptying(&self.trees, placement.of_metadata(), budget);
         let mut effect = Effect::default();
         for (dataset, tree) in &*view.trees {
+            update.place(preferences.placed(placement, *dataset));
             match update.empty_buffers(tree) {
                 Ok(emptied) if emptied.is_empty() => drop(trees.remove(dataset)),
                 Ok(emptied) => drop(trees.insert(*dataset, emptied)),
@@ -112,19 +115,8 @@ impl Store {
             effect.drop_all(*dataset, &history, update.take_dropped());
         }
         let has_more = update.has_more();
-        let published = (|| {
-            effect.free(update.finish()?);
-            let (dropped, _) = effect.take(&mut checkpoints.histories);
-            for dropped in &dropped {
-                self.trees.storage.retire(dropped.extent)?;
-            }
-            self.publish(dropped, |view| View { trees: trees.into(), ..view.clone() });
-            crate::Result::Ok(())
-        })();
-        // Half of what changes in memory may have changed.
-        published.inspect_err(|error| self.health.poison(error.to_string()))?;
         drop(view);
-        self.reclaim(&checkpoints)?;
+        self.publish_rewritten(&mut checkpoints, (update, effect), trees)?;
         Ok(has_more)
     }
 }

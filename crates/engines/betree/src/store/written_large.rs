@@ -9,6 +9,15 @@ use crate::message::NOT_ENTERED;
 use crate::storage::Extent;
 use crate::store::Store;
 
+/// A value that a batch puts, and its number there.
+#[derive(Clone, Copy)]
+pub(crate) struct NumberedValue<'a> {
+    pub(crate) number: usize,
+    pub(crate) dataset: u32,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
 /// The large values of a batch, written for it. They are freed, unless the batch keeps them.
 pub(crate) struct WrittenLarge<'a> {
     store: &'a Store,
@@ -20,11 +29,11 @@ pub(crate) struct WrittenLarge<'a> {
 }
 
 impl<'a> WrittenLarge<'a> {
-    /// Writes the large ones among numbered values, durably, with one sync. The numbers ascend. Where there is no room,
-    /// it is sought once in what was replaced or removed since the last time.
+    /// Writes the large ones among the values of keys of datasets, durably, with one sync. Their numbers ascend. Where
+    /// there is no room, it is sought once in what was replaced or removed since the last time.
     pub(crate) fn write<'v>(
         store: &'a Store,
-        values: impl Iterator<Item = (usize, &'v [u8])> + Clone,
+        values: impl Iterator<Item = NumberedValue<'v>> + Clone,
     ) -> Result<Self> {
         match Self::try_write(store, values.clone()) {
             Err(error) if error.lacks_space() && store.room.take_removed() => {
@@ -37,16 +46,20 @@ impl<'a> WrittenLarge<'a> {
 
     fn try_write<'v>(
         store: &'a Store,
-        values: impl Iterator<Item = (usize, &'v [u8])>,
+        values: impl Iterator<Item = NumberedValue<'v>>,
     ) -> Result<Self> {
         let _writing = store.writing_large.read();
         let mut written = Self { store, references: Vec::new(), extents: Vec::new(), _writing };
-        for (number, value) in values {
+        let catalogue = store.catalogue.load();
+        let placement = store.settings.tree.placement;
+        for NumberedValue { number, dataset, key, value } in values {
             if (value.len() as u64) < store.trees.settings.large_value_bytes {
                 continue;
             }
-            let large =
-                write_large(&store.trees, Purpose::Data, NOT_ENTERED, value, &mut written.extents)?;
+            let placed = catalogue.preferences().placed(placement, dataset);
+            let class = placed.large_value(key, value.len() as u64);
+            let (trees, to) = (&store.trees, &mut written.extents);
+            let large = write_large(trees, class, Purpose::Data, NOT_ENTERED, value, to)?;
             let mut reference = Vec::new();
             large.encode(&mut reference);
             written.references.push((number, reference));

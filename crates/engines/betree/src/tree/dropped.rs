@@ -27,7 +27,7 @@ impl Dropped {
 
     /// The extents of a run.
     pub(crate) fn of_run(run: &RunPointer) -> impl Iterator<Item = Self> + '_ {
-        run.extents.iter().map(|&extent| Self::new(extent, run.birth))
+        run.extents.iter().map(|&extent| Self::new(extent, run.entered))
     }
 
     /// The extents of a large value.

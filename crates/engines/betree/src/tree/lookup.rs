@@ -6,7 +6,7 @@
 use halite_contract::Bytes;
 use halite_sst::hash_key;
 
-use crate::large::read_large;
+use crate::large::use_large;
 use crate::message::{self, Block, HeldMessage, Kind, Message, MessageAction, Payload};
 use crate::run::{Found, Run};
 use crate::tree::node::Link;
@@ -121,7 +121,7 @@ pub(crate) fn value_of(
             let message = Message { kind, payload: &payload };
             let damaged = |why: &str| Error::Message { why: why.to_owned() };
             let large = message.large().map_err(damaged)?;
-            let large = large.map(|large| read_large(context, &large)).transpose()?;
+            let large = large.map(|large| use_large(context, &large)).transpose()?;
             let value = message::apply(key, message, large, action).map_err(damaged)?;
             Ok(value.map(Bytes::from))
         }

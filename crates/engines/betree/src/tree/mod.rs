@@ -21,10 +21,12 @@
 pub(crate) mod changes;
 pub(crate) mod cursor;
 mod dropped;
+mod leaf_cut;
 pub(crate) mod lookup;
 pub(crate) mod node;
 pub(crate) mod parts;
 pub(crate) mod pointer;
+pub(crate) mod replace;
 pub(crate) mod update;
 pub(crate) mod walk;
 pub(crate) mod write_back;
@@ -37,6 +39,7 @@ use halite_codec::Seed;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use crate::heat::Heat;
 use crate::message::Parsed;
 use crate::run::{Run, RunPointer, RunStore};
 use crate::settings::TreeSettings;
@@ -102,7 +105,8 @@ impl Context {
         epoch: u64,
     ) -> Self {
         let extents: Arc<dyn Extents> = Arc::clone(&storage) as _;
-        let runs = Arc::new(RunStore { extents, cache, seed });
+        let heat = settings.spill_percent.map(|_| Heat::new());
+        let runs = Arc::new(RunStore { extents, cache, seed, heat });
         let (items, weight) = (NODES, cache_bytes / NODES_PART);
         let nodes = Cache::with_weighter(items, weight, NodeBytes);
         let epoch = AtomicU64::new(epoch);
@@ -117,6 +121,12 @@ impl Context {
     /// Begins an epoch.
     pub(crate) fn begin_epoch(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// The class for new data that prefers one: a slower one that is not too full, where that is.
+    pub(crate) fn spill(&self, class: u8) -> u8 {
+        let Some(percent) = self.settings.spill_percent else { return class };
+        self.storage.space(|space| space.spill(class, percent))
     }
 
     /// Opens a run.

@@ -60,6 +60,14 @@ impl Slot {
         Self { runs: Vec::new(), link: Link::Leaf(base) }
     }
 
+    /// The leaf's base, if it is a slot of one that has messages.
+    pub(crate) fn base(&self) -> Option<&Arc<Run>> {
+        match &self.link {
+            Link::Leaf(base) => base.as_ref(),
+            Link::Stored(_) | Link::Fresh(_) => None,
+        }
+    }
+
     /// A slot above nothing, at a level.
     pub(crate) fn empty(level: u8) -> Self {
         if level == 1 {

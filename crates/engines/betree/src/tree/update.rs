@@ -23,16 +23,15 @@ use crate::Result;
 use crate::allocation::Purpose;
 use crate::large::{read_large, write_large};
 use crate::message::{self, Kind, LargeValue, Message, enter};
+use crate::placement::Placed;
 use crate::run::{
     DeletedRanges, MergeCursor, Reads, Run, RunCursor, RunOptions, RunWriter, Source,
 };
 use crate::storage::Extent;
+use crate::tree::leaf_cut::LeafCut;
 use crate::tree::node::{Bounds, Link, Node, Slot};
 use crate::tree::walk::{Part, large_values, walk_slot};
 use crate::tree::{Context, Dropped, Tree, in_run};
-
-/// The class of runs.
-const CLASS: u8 = 0;
 
 /// Bytes of pivots from which on a node is divided, though it has few slots: it has to fit an extent.
 const PIVOTS_MAX: usize = 256 << 10;
@@ -54,6 +53,7 @@ struct Emptying {
 pub(crate) struct Update<'a> {
     context: &'a Context,
     options: RunOptions,
+    placed: Placed,
     emptying: Option<Emptying>,
     /// Nodes that were opened, to be changed.
     opened: u64,
@@ -64,10 +64,12 @@ pub(crate) struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    pub(crate) fn new(context: &'a Context) -> Self {
+    /// An update of a tree whose data has a placement.
+    pub(crate) fn new(context: &'a Context, placed: Placed) -> Self {
         let settings = &context.settings;
         let options = RunOptions {
-            class: CLASS,
+            class: placed.buffers(),
+            small: (0, 0),
             part_bytes: settings.part_bytes,
             compression: settings.compression,
             has_filter: true,
@@ -77,6 +79,7 @@ impl<'a> Update<'a> {
         Self {
             context,
             options,
+            placed,
             emptying: None,
             opened: 0,
             written: Vec::new(),
@@ -86,8 +89,14 @@ impl<'a> Update<'a> {
     }
 
     /// An update that brings all buffers to their leaves, until it has written so many blocks.
-    pub(crate) fn emptying(context: &'a Context, budget: u64) -> Self {
-        Self { emptying: Some(Emptying { budget, is_over: false }), ..Self::new(context) }
+    pub(crate) fn emptying(context: &'a Context, placed: Placed, budget: u64) -> Self {
+        Self { emptying: Some(Emptying { budget, is_over: false }), ..Self::new(context, placed) }
+    }
+
+    /// Goes on with a tree whose data has another placement.
+    pub(crate) fn place(&mut self, placed: Placed) {
+        self.options.class = placed.buffers();
+        self.placed = placed;
     }
 
     /// Whether an update that empties buffers ended before it was through.
@@ -123,6 +132,32 @@ impl<'a> Update<'a> {
     /// Takes the extents that the trees so far do not need any more.
     pub(crate) fn take_dropped(&mut self) -> Vec<Dropped> {
         std::mem::take(&mut self.dropped)
+    }
+
+    /// The parts that all trees share.
+    pub(super) fn context(&self) -> &'a Context {
+        self.context
+    }
+
+    /// How runs are written.
+    pub(super) fn options(&self) -> RunOptions {
+        self.options
+    }
+
+    /// Notes an extent that trees do not need any more.
+    pub(super) fn drop_extent(&mut self, dropped: Dropped) {
+        self.dropped.push(dropped);
+    }
+
+    /// Notes extents that were written for the update.
+    pub(super) fn note_written(&mut self, written: Vec<Extent>) {
+        self.written.extend(written);
+    }
+
+    /// Takes over extents that were written before.
+    pub(super) fn take_written(&mut self, extents: &[Extent], taken: &mut Vec<Extent>) {
+        self.written.extend_from_slice(extents);
+        taken.extend_from_slice(extents);
     }
 
     /// Writes the nodes of a tree.
@@ -322,16 +357,21 @@ impl<'a> Update<'a> {
         let mut runs = slot.runs.clone();
         runs.extend(base.clone());
         let mut written = Vec::new();
-        let leaves = self.write_leaves(&runs, &mut written);
+        let leaves = self.write_leaves(&runs, base.as_ref(), &mut written);
         self.written.append(&mut written);
-        let leaves = leaves?;
+        let (pivots, slots) = leaves?;
+        if let Some(heat) = &self.context.runs.heat {
+            let bases = slots.iter().filter_map(Slot::base);
+            heat.pass_on(runs.iter().map(|run| run.id()), bases.map(|base| base.id()));
+        }
         runs.iter().for_each(|run| self.drop_run(run));
-        Ok(leaves)
+        Ok((pivots, slots))
     }
 
     fn write_leaves(
         &mut self,
         runs: &[Arc<Run>],
+        base: Option<&Arc<Run>>,
         written: &mut Vec<Extent>,
     ) -> Result<Replacement> {
         let context = self.context;
@@ -340,16 +380,23 @@ impl<'a> Update<'a> {
         let mut merged = MergeCursor::merger(cursors(runs)?, None);
         let (mut pivots, mut slots) = (Vec::new(), Vec::new());
         let mut last = Vec::new();
-        let mut writer = RunWriter::new(&*context.storage, written, &self.options);
+        let mut placed = self.placed.clone();
+        if let (Some(base), Some(_)) = (base, &context.runs.heat) {
+            placed = placed.staying(base.pointer().extents[0].address.class());
+        }
+        let mut cut = LeafCut::new(context, placed, each);
+        let options = RunOptions { small: (self.placed.small_bytes(), 0), ..self.options };
+        let mut writer = RunWriter::new(&*context.storage, written, &options);
         merged.first()?;
         while let Some((key, message)) = merged.entry() {
             if let Some(resolved) = self.resolve(key, message, &runs[0])? {
-                if writer.bytes() >= each && !last.is_empty() {
+                if cut.is_before(key, writer.bytes()) {
                     let pointer = writer.finish()?.expect("it has messages");
                     slots.push(Slot::leaf(Some(context.open_run(pointer))));
                     pivots.push(pivot(&last, key));
-                    writer = RunWriter::new(&*context.storage, written, &self.options);
+                    writer = RunWriter::new(&*context.storage, written, &options);
                 }
+                cut.add(&mut writer, key);
                 writer.add(key, resolved.message())?;
                 last.clear();
                 last.extend_from_slice(key);
@@ -384,8 +431,10 @@ impl<'a> Update<'a> {
         if (value.len() as u64) < self.context.settings.large_value_bytes {
             return Ok(Some(Resolved::Owned(Kind::Insert, value)));
         }
+        let class = self.placed.large_value(key, value.len() as u64);
         let large = write_large(
             self.context,
+            class,
             Purpose::Metadata,
             self.options.birth,
             &value,
@@ -396,11 +445,11 @@ impl<'a> Update<'a> {
         Ok(Some(Resolved::Owned(Kind::InsertLarge, payload)))
     }
 
-    fn drop_values(&mut self, values: impl IntoIterator<Item = LargeValue>) {
+    pub(super) fn drop_values(&mut self, values: impl IntoIterator<Item = LargeValue>) {
         self.dropped.extend(values.into_iter().flat_map(Dropped::of_value));
     }
 
-    fn drop_run(&mut self, run: &Run) {
+    pub(super) fn drop_run(&mut self, run: &Run) {
         self.dropped.extend(Dropped::of_run(run.pointer()));
     }
 

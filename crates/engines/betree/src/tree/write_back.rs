@@ -10,9 +10,6 @@ use crate::tree::pointer::{NodePointer, encode, seed_of};
 use crate::tree::{Context, Tree};
 use crate::{Error, Result};
 
-/// The class of nodes.
-const CLASS: u8 = 0;
-
 impl Context {
     /// Writes the nodes of a tree that are not stored yet. What was written is noted, also if that fails.
     pub(crate) fn write_back(&self, tree: &Tree, written: &mut Vec<Extent>) -> Result<Tree> {
@@ -28,7 +25,8 @@ impl Context {
         let bytes = encode(&stored);
         check_len(bytes.len(), self.storage.extent_bytes_max())
             .map_err(|why| Error::Message { why: why.to_owned() })?;
-        let extent = self.storage.write_for(Purpose::Reserve, CLASS, &bytes)?;
+        let extent =
+            self.storage.write_for(Purpose::Reserve, self.settings.placement.metadata, &bytes)?;
         written.push(extent);
         let birth = self.epoch();
         let checksum = seed_of(self.seed, extent.address, birth).checksum(&bytes);

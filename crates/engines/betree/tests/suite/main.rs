@@ -8,3 +8,4 @@ mod power_cuts;
 mod redundancy;
 mod repairs;
 mod snapshots;
+mod tiers;

@@ -85,6 +85,11 @@ fn overwritten_values() {
 }
 
 #[test]
+fn migrating() {
+    survive("tiers", 1, 40);
+}
+
+#[test]
 fn threads() {
     survive("threads", 4, 200);
 }

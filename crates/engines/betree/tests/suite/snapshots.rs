@@ -1,8 +1,10 @@
 //! Snapshots, clones and rollback: random histories against maps in memory.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::time::Duration;
 
-use halite_betree::{Betree, BetreeOptions, Error};
+use halite_betree::{Betree, BetreeOptions, Error, Migration, Preference};
 use halite_contract::{
     Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Snapshots,
 };
@@ -21,6 +23,7 @@ struct Model {
     /// By name, the oldest first.
     snapshots: Vec<(String, Pairs)>,
     origin: Option<(KeySpaceId, String)>,
+    preference: Preference,
 }
 
 #[derive(Debug, Clone)]
@@ -36,6 +39,11 @@ enum Step {
     Rename(Index),
     Drop(Index, bool),
     Sync,
+    /// Moves the keys from one on, below another, to a class.
+    Migrate(Index, u8, u8, u8),
+    /// A round of automatic migration.
+    MigrateNow,
+    Prefer(Index, u8),
     /// Closes the store before that, or kills it.
     Reopen(bool),
 }
@@ -53,6 +61,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(Step::Rename),
         1 => (any::<Index>(), any::<bool>()).prop_map(|(a, b)| Step::Drop(a, b)),
         1 => Just(Step::Sync),
+        4 => (any::<Index>(), any::<u8>(), any::<u8>(), 0_u8..2).prop_map(|(a, b, c, d)| Step::Migrate(a, b, c, d)),
+        4 => Just(Step::MigrateNow),
+        1 => (any::<Index>(), 0_u8..5).prop_map(|(a, b)| Step::Prefer(a, b)),
         4 => any::<bool>().prop_map(Step::Reopen),
     ]
 }
@@ -69,8 +80,21 @@ fn small() -> BetreeOptions {
         large_value_bytes: Some(1 << 10),
         checkpoint_bytes: Some(64 << 10),
         cache_bytes: 1 << 20,
+        migration: Some(Migration {
+            // Nothing moves by itself.
+            grace: Duration::from_secs(3600),
+            // A class of 24 MiB is above its threshold soon.
+            threshold_percent: 1,
+            budget_bytes_per_round: 64 << 10,
+            ..Migration::default()
+        }),
         ..BetreeOptions::default()
     }
+}
+
+/// Two classes, of which the fast one is not large.
+fn two_classes() -> BetreeOptions {
+    BetreeOptions { topology: Some("file:fast@24M ; file:slow".parse().unwrap()), ..small() }
 }
 
 /// Where a store lies.
@@ -89,14 +113,16 @@ impl Home {
     fn open(&self) -> Betree {
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = 32 << 20;
-        let own = small().into();
         let options = match self {
             Self::Folder(folder) => EngineOptions {
                 pool_options,
-                own,
+                own: two_classes().into(),
                 ..EngineOptions::new(folder.path().join("pool"))
             },
             Self::Medium(medium) => {
+                // Persistent memory is class 0 there, and a file class 1.
+                let in_pool = medium.domain() == Domain::Memory;
+                let own = if in_pool { small() } else { two_classes() }.into();
                 pool_options.medium = Some(medium.clone());
                 let disk = Some(Disk::model(&DiskModel::of(medium.machine())));
                 EngineOptions { pool_options, own, disk, ..EngineOptions::new("pool") }
@@ -255,7 +281,7 @@ impl Run {
                 let clone = betree.clone_snapshot(space, &name, &new).unwrap();
                 let live = self.models[&space].snapshots[number].1.clone();
                 let origin = Some((space, name));
-                self.models.insert(clone, Model { name: new, live, snapshots: Vec::new(), origin });
+                self.models.insert(clone, Model { name: new, live, origin, ..Model::default() });
             }
             Step::Rename(of) => {
                 let (space, new) = (self.pick(of), self.name());
@@ -284,6 +310,29 @@ impl Run {
                 }
             }
             Step::Sync => betree.sync().unwrap(),
+            Step::Migrate(of, a, b, class) => {
+                let (space, start, end) = (self.pick(of), key(*a.min(b)), key(*a.max(b)));
+                let all = a == b;
+                let range = if all { KeyRange::all() } else { KeyRange::new(start, Some(end)) };
+                let report = betree.migrate(space, &range, *class, &mut on).unwrap();
+                assert!(report.is_complete && report.skipped_bytes == 0, "{report:?}");
+                let again = betree.migrate(space, &range, *class, &mut on).unwrap();
+                // A run that is written anew for its values does not count, but goes to the class, too.
+                assert_eq!(again.moved_bytes, 0);
+            }
+            Step::MigrateNow => drop(betree.migrate_now().unwrap()),
+            Step::Prefer(of, number) => {
+                let preferences = [
+                    Preference::None,
+                    Preference::Fastest,
+                    Preference::Fast,
+                    Preference::Slow,
+                    Preference::Slowest,
+                ];
+                let (space, preference) = (self.pick(of), preferences[usize::from(*number)]);
+                betree.set_preference(space, preference).unwrap();
+                self.models.get_mut(&space).unwrap().preference = preference;
+            }
             Step::Reopen(_) => unreachable!("it takes the store"),
         }
     }
@@ -293,6 +342,7 @@ impl Run {
         assert_eq!(names.len(), self.models.len());
         for (&space, model) in &self.models {
             assert_eq!(betree.key_space(&model.name).unwrap(), space);
+            assert_eq!(betree.preference(space).unwrap(), model.preference);
             assert!(
                 pairs(&*betree.snapshot().unwrap(), space, Direction::Forward).eq(&model.live),
                 "live"
@@ -330,8 +380,13 @@ fn pairs(
     pairs.collect()
 }
 
+/// Goes on to the end.
+fn on(_: u64, _: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 fn verify(betree: &Betree) {
-    let report = betree.verify(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap();
+    let report = betree.verify(&mut |_, _| ControlFlow::Continue(())).unwrap();
     assert!(report.damage.is_empty(), "{:?}", report.damage);
 }
 

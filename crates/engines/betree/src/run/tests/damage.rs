@@ -95,7 +95,7 @@ fn a_run_of_another_pool_another_birth_or_another_place_is_damaged() {
     let is_damaged =
         |pointer: RunPointer| answers(&extents, &pointer, &model).iter().all(Result::is_err);
     assert!(!is_damaged(pointer.clone()));
-    assert!(is_damaged(RunPointer { birth: 8, ..pointer.clone() }));
+    assert!(is_damaged(RunPointer { birth: 8, entered: 8, ..pointer.clone() }));
     assert!(is_damaged(RunPointer { extents: other.extents.clone(), ..pointer.clone() }));
     assert!(is_damaged(RunPointer { messages: pointer.messages + 1, ..pointer.clone() }));
 }

@@ -91,7 +91,7 @@ pub(super) const SEED: Seed = Seed::new(77);
 
 pub(super) fn store(extents: Arc<MemoryExtents>) -> Arc<RunStore> {
     let cache = Arc::new(BlockCache::new(8 << 20, 4096));
-    Arc::new(RunStore { extents, cache, seed: SEED })
+    Arc::new(RunStore { extents, cache, seed: SEED, heat: None })
 }
 
 pub(super) fn writer<'a>(
@@ -101,7 +101,15 @@ pub(super) fn writer<'a>(
     birth: u64,
 ) -> RunWriter<'a> {
     let Shape { part_bytes, blocks, compression, has_filter } = shape;
-    let options = RunOptions { class: 1, part_bytes, compression, has_filter, seed: SEED, birth };
+    let options = RunOptions {
+        class: 1,
+        small: (0, 1),
+        part_bytes,
+        compression,
+        has_filter,
+        seed: SEED,
+        birth,
+    };
     RunWriter::new(extents, written, &options).with_extents_of(blocks)
 }
 
