@@ -23,7 +23,7 @@ pub(crate) const NAME: &str = "betree";
 /// The root that says which engine a pool belongs to; its value is the version of the formats.
 const ROOT: &str = "engine:betree";
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Whether the pool has data.
 pub(crate) const CLASSES: &str = "betree:classes";

@@ -46,7 +46,7 @@ pub use halite_contract::{
 pub use halite_vdev::{LeafPlace, LeafState, LeafStats, LeafStatus, Position, Topology};
 pub use message::MessageAction;
 pub use migration::{MigrationReport, MigrationRound};
-pub use options::{BetreeOptions, Migration, Policy};
+pub use options::{BetreeOptions, Buffers, Migration, Policy};
 pub use placement::Placement;
 pub use registration::REGISTRATION;
 pub use storage::Address;

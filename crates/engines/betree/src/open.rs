@@ -35,7 +35,7 @@ use crate::message::Kind;
 use crate::migration::Rounds;
 use crate::options::BetreeOptions;
 use crate::scan::StoreScan;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::storage::Storage;
 use crate::storage::labels::{Labels, SESSION};
 use crate::store::Store;
@@ -71,14 +71,14 @@ pub(crate) fn find_devices(
 /// Opens the store in the pool that `options` name, or creates it.
 pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let started = Instant::now();
-    if !BetreeOptions::of(options).compression.is_built_in() {
+    let own = BetreeOptions::of(options);
+    if !own.compression.is_built_in() {
         let why = "this build has no Zstandard; build it with the feature `zstd`".to_owned();
         return Err(BetreeError::NotBuiltIn { why }.into());
     }
-    let mut settings = Settings::of(options);
-    settings.check()?;
-    if let Some(topology) = &BetreeOptions::of(options).topology {
-        settings.tree.placement.check(topology.classes().len())?;
+    settings::check(&own)?;
+    if let Some(topology) = &own.topology {
+        own.placement.check(topology.classes().len())?;
     }
     let disk = devices::disk(options)?;
     let exists = Pool::exists(&options.pool, &options.pool_options);
@@ -94,10 +94,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
         home.set_root(MADE, 1)?;
     }
     let was_clean = !exists || home.root(CLEAN) == Some(1);
-    if let Some(bytes) = devices::log_bytes_max(&home) {
-        settings.limit_log(bytes);
-    }
-    let mut store = open_made(options, settings, home, &disk, places)?;
+    let mut store = open_made(options, home, &disk, places)?;
     store.recovery.clean = was_clean;
     store.flush_commands()?;
     if store
@@ -134,7 +131,6 @@ fn make(home: &Arc<Segments>, disk: &Disk, places: &Places, options: &EngineOpti
 
 fn open_made(
     options: &EngineOptions,
-    settings: Settings,
     home: Arc<Segments>,
     disk: &Disk,
     places: Places,
@@ -144,6 +140,12 @@ fn open_made(
     let newest = home.root(GENERATION).unwrap_or_default();
     let assembled = find_devices(options, &home, disk, &places, newest)?;
     let Assembled { vdevs, current, superblock, previous, record: pool, damage } = assembled;
+    let of_buffers = vdevs.get(usize::from(own.placement.buffers));
+    let appends = of_buffers.is_some_and(|class| class.iter().any(|vdev| vdev.appends()));
+    let mut settings = Settings::of(options, appends);
+    if let Some(bytes) = devices::log_bytes_max(&home) {
+        settings.limit_log(bytes);
+    }
     for vdev in vdevs.iter().flatten() {
         vdev.clear_torn_labels().map_err(BetreeError::from)?;
     }

@@ -49,6 +49,16 @@ impl Default for Migration {
     }
 }
 
+/// How messages come to the buffers of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Buffers {
+    /// In extents of their own, which are written whole, as on devices of blocks.
+    CopyOnWrite,
+    /// In persistent memory, appended in place: behind the messages before, in the same extents, a line being the unit.
+    /// Extents on other devices, and on vdevs with redundancy, are written whole.
+    InPlace,
+}
+
 /// Options of the Bε-tree engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BetreeOptions {
@@ -65,17 +75,21 @@ pub struct BetreeOptions {
     pub search: Vec<PathBuf>,
     /// Bytes at which a memtable is full. `None`: 32 MiB.
     pub memtable_bytes: Option<u64>,
-    /// Bytes that the buffer of a child collects before they go to it, where the child is a node. `None`: 8 MiB.
+    /// Bytes that the buffer of a child collects before they go to it, where the child is a node. `None`: 8 MiB; 1 MiB
+    /// where buffers are appended to in place.
     pub buffer_bytes: Option<u64>,
-    /// Bytes of a leaf; as many are collected for it before it is merged with them. `None`: 2 MiB.
+    /// Bytes of a leaf; as many are collected for it before it is merged with them, and twice as many where buffers are
+    /// appended to in place. `None`: 2 MiB.
     pub leaf_bytes: Option<u64>,
     /// Bytes of the parts in which runs are read and compressed. `None`: 16 KiB.
     pub part_bytes: Option<u32>,
     /// Children that a node has at most. `None`: 32.
     pub fanout: Option<usize>,
     /// Runs that a buffer has at most before they are merged: 1 merges at every arrival, as the classic tree does.
-    /// `None`: 8.
+    /// `None`: 8; 32 where buffers are appended to in place.
     pub runs_max: Option<usize>,
+    /// How messages come to the buffers of nodes. `None`: in place.
+    pub buffers: Option<Buffers>,
     /// Bytes of a value from which on it lies in extents of its own. `None`: 64 KiB.
     pub large_value_bytes: Option<u64>,
     /// Bytes of log after which a checkpoint is due. `None`: four memtables.
@@ -118,6 +132,7 @@ impl Default for BetreeOptions {
             part_bytes: None,
             fanout: None,
             runs_max: None,
+            buffers: None,
             large_value_bytes: None,
             checkpoint_bytes: None,
             compression: Compression::default(),

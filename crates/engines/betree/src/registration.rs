@@ -5,7 +5,7 @@ use std::sync::Arc;
 use halite_contract::lab::{Kind, Variant};
 use halite_contract::{Beside, Devices, EngineOptions, Feature, Registration};
 
-use crate::options::{BetreeOptions, Migration};
+use crate::options::{BetreeOptions, Buffers, Migration};
 use crate::placement::Placement;
 use crate::{Betree, repair};
 
@@ -95,6 +95,14 @@ fn crash_variants() -> Vec<Variant> {
         all.push(Variant { kinds, share: 2, ..variant(format!("betree-{kind}-values"), own) });
         let of_kind = variant(format!("betree-{kind}-tiers"), of_tiers());
         all.push(Variant { kinds, share: 2, ..of_kind });
+    }
+    // Buffers that are written whole in persistent memory, and such that are appended to in an ordinary file.
+    let buffers = Some(Buffers::CopyOnWrite);
+    let whole = BetreeOptions { buffers, ..BetreeOptions::for_lab() };
+    let in_pool = BetreeOptions { topology: "pmem:".parse().ok(), ..BetreeOptions::for_lab() };
+    for (name, own) in [("whole", whole), ("in-pool", in_pool)] {
+        let of_name = variant(format!("betree-{name}"), own);
+        all.push(Variant { kinds: &[Kind::Few], share: 1, ..of_name });
     }
     let options =
         EngineOptions { own: BetreeOptions::for_lab().into(), ..EngineOptions::new("pool") };

@@ -31,6 +31,7 @@ pub(crate) fn verify(store: &Store, progress: Progress<'_>) -> Result<VerifyRepo
         report: VerifyReport::default(),
         found: BTreeSet::new(),
         of_tree: BTreeSet::new(),
+        behind: BTreeSet::new(),
     };
     let mut is_complete = true;
     let trees = view.trees.values().chain([&checkpoints.root_tree]).chain(view.snapshots.values());
@@ -72,6 +73,8 @@ struct Walk<'a> {
     found: BTreeSet<Extent>,
     /// Those of them that the tree has led to that is walked.
     of_tree: BTreeSet<Extent>,
+    /// The runs that begin behind others: their first extents, and where they begin there.
+    behind: BTreeSet<(Extent, u32)>,
 }
 
 impl Walk<'_> {
@@ -90,9 +93,14 @@ impl Walk<'_> {
     }
 
     fn run(&mut self, run: &Arc<Run>) -> bool {
+        let pointer = run.pointer();
         let mut is_new = false;
-        for extent in &run.pointer().extents {
+        for extent in pointer.own_extents() {
             is_new |= self.extent(*extent);
+        }
+        if let Some(base) = pointer.base.filter(|base| *base > 0) {
+            // It goes with the run that has it, which a tree has too that shares this one.
+            is_new |= self.behind.insert((pointer.extents[0], base));
         }
         if is_new && let Err(error) = self.messages(run) {
             self.damaged(error);

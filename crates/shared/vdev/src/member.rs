@@ -140,6 +140,16 @@ impl Member {
         written
     }
 
+    pub(crate) fn append(
+        &self,
+        leaf: &dyn Leaf,
+        run: Extent,
+        at: usize,
+        bytes: &[u8],
+    ) -> Result<bool> {
+        self.writes.count(bytes.len(), || leaf.append(run, at, bytes))
+    }
+
     pub(crate) fn sync(&self, leaf: &dyn Leaf) -> Result<()> {
         self.syncs.count(0, || leaf.sync())
     }

@@ -142,6 +142,43 @@ impl Vdev {
         }
     }
 
+    /// Appends bytes to an extent that is written in steps, from its byte `at` on, where the last step ended; 0 begins
+    /// such an extent, which is not in use. They are durable after the next [`Vdev::sync`]. Returns whether it was done:
+    /// only by a leaf on persistent memory that is alone, as long as it is open, because leaves with redundancy hold the
+    /// same bytes only where an extent is written whole.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; that of the leaf.
+    ///
+    /// # Panics
+    /// If the range is not inside the extent.
+    pub fn append(&self, extent: Extent, at: usize, bytes: &[u8]) -> Result<bool> {
+        self.check(extent)?;
+        assert_inside(extent, at, bytes.len());
+        match (self.arrangement, self.members.get(0).writable()) {
+            (Arrangement::Single, Some(leaf)) => {
+                self.members.get(0).append(&*leaf, extent, at, bytes)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether an extent can be written in steps.
+    #[must_use]
+    pub fn appends(&self) -> bool {
+        let leaf = self.members.get(0).writable();
+        self.arrangement == Arrangement::Single && leaf.is_some_and(|leaf| leaf.appends())
+    }
+
+    /// Where the next step of an extent begins that is written in steps; `None` of another one.
+    #[must_use]
+    pub fn tail(&self, extent: Extent) -> Option<usize> {
+        if self.arrangement != Arrangement::Single || self.check(extent).is_err() {
+            return None;
+        }
+        self.members.get(0).writable()?.tail(extent)
+    }
+
     /// Reads bytes of an extent from its byte `at` on, and has `check` tell whether they are right. If they are not, or
     /// a leaf fails, every other way to get them is tried, and bytes that pass are written over those that did not:
     /// durably after the next sync.

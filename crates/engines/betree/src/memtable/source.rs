@@ -6,7 +6,7 @@ use halite_index::{Coverage, Direction, RadixCursor};
 
 use super::arena::Stored;
 use super::{Memtable, Version};
-use crate::message::{HeldMessage, Kind, Message, MessageAction, Parsed};
+use crate::message::{HeldMessage, Kind, Message, MessageAction, Parsed, Payload};
 use crate::run::{DeletedRange, DeletedRanges, Source};
 use crate::tree::lookup::Search;
 use crate::{Error, Result};
@@ -198,6 +198,13 @@ impl Source for MemtableSource {
 
     fn message(&self) -> HeldMessage {
         self.message.clone().expect("it is at a message")
+    }
+
+    fn take_message(&mut self) -> HeldMessage {
+        let message = self.message.as_mut().expect("it is at a message");
+        // It stays at the key.
+        let payload = std::mem::replace(&mut message.payload, Payload::Owned(Vec::new()));
+        HeldMessage { kind: message.kind, payload }
     }
 
     fn deleted_ranges(&self) -> &DeletedRanges {

@@ -64,7 +64,7 @@ impl Walk<'_> {
                 (None, Some(_)) => false,
             };
             if node.level == 1 || key >= self.from && ends_within {
-                for run in slot.runs.iter().chain(slot.base()) {
+                for run in slot.runs.iter().chain(slot.base()).filter(|run| may_move(run)) {
                     let found = Found { level: node.level, key, run };
                     self.has_stopped |= (self.visit)(found)?.is_break();
                 }
@@ -93,7 +93,13 @@ pub(super) fn runs_of(
         node = context.node(&node.slots[node.slot_of(key)].link)?;
     }
     let slot = &node.slots[node.slot_of(key)];
-    Ok(slot.runs.iter().chain(slot.base()).filter(|_| node.level == level).cloned().collect())
+    let runs = slot.runs.iter().chain(slot.base());
+    Ok(runs.filter(|run| node.level == level && may_move(run)).cloned().collect())
+}
+
+/// Whether a run may move: one that is written in steps shares extents with others.
+fn may_move(run: &Arc<Run>) -> bool {
+    run.pointer().base.is_none()
 }
 
 /// Whether all extents lie in a class.

@@ -75,7 +75,7 @@ struct Pass<'a> {
     kind: Kind,
     record: PassRecord,
     errors: Vec<Lost>,
-    /// Nodes and runs that were visited, by address and birth.
+    /// Nodes that were visited, by address and birth; runs, by the directory's checksum and birth.
     seen: HashSet<(u64, u64)>,
     /// Nodes of snapshots below which everything was visited.
     done: HashSet<(u64, u64)>,

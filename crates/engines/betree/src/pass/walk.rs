@@ -8,7 +8,7 @@ use halite_vdev::{BLOCK, ScrubResult};
 
 use super::{BEHIND_DATASETS, Flow, Kind, Pass, Stop, VIEW_BYTES};
 use crate::message::{LargeValue, byte_len};
-use crate::run::{Run, is_zero};
+use crate::run::{Run, RunPointer, is_zero};
 use crate::storage::{Extent, run_of};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::superblock::RootPiece;
@@ -17,6 +17,9 @@ use crate::tree::Tree;
 use crate::tree::node::{Bounds, Link, Node, Slot};
 use crate::tree::pointer::seed_of;
 use crate::tree::walk::large_entries;
+
+/// In the place of a birth, where a run begins in another one's extent: that extent was visited for it.
+const SHARED: u64 = u64::MAX;
 
 /// What an extent is.
 struct Place<'a> {
@@ -103,7 +106,9 @@ impl Pass<'_> {
     fn below(&mut self, link: &Link, bounds: Bounds<'_>) -> Flow {
         let context = &self.store.trees;
         match link {
-            Link::Leaf(base) => return base.iter().try_for_each(|run| self.run_of(run, bounds)),
+            Link::Leaf(base) => {
+                return base.iter().try_for_each(|run| self.run_of(run, &[], bounds));
+            }
             Link::Stored(pointer) => {
                 let id = (pointer.extent.address.to_bits(), pointer.birth);
                 // Datasets are left in the middle for a newer view, in which a node may not be any more.
@@ -145,23 +150,44 @@ impl Pass<'_> {
     }
 
     fn slot(&mut self, slot: &Slot, bounds: Bounds<'_>) -> Flow {
-        slot.runs.iter().try_for_each(|run| self.run_of(run, bounds))?;
+        // The oldest first: what newer ones have in its extents is checked with it.
+        for (number, run) in slot.runs.iter().enumerate().rev() {
+            self.run_of(run, &slot.runs[..number], bounds)?;
+        }
         self.below(&slot.link, bounds)
     }
 
-    fn run_of(&mut self, run: &Arc<Run>, bounds: Bounds<'_>) -> Flow {
+    /// Visits the extents of a run, and what newer ones of its buffer have in them.
+    fn run_of(&mut self, run: &Arc<Run>, newer: &[Arc<Run>], bounds: Bounds<'_>) -> Flow {
         let pointer = run.pointer();
-        if !self.seen.insert((pointer.extents[0].address.to_bits(), pointer.birth)) {
+        // No two runs of a birth have the same directory: that has the checksums of all parts.
+        let shared = |pointer: &RunPointer| (pointer.directory_checksums[0], SHARED);
+        if !self.seen.insert((pointer.directory_checksums[0], pointer.birth)) {
             return ControlFlow::Continue(());
         }
         let has_values = pointer.large_bytes > 0;
         for number in run.scrub_order() {
+            let is_shared = number == 0 && pointer.begins_behind_another();
+            if is_shared && !self.seen.insert(shared(pointer)) {
+                continue;
+            }
+            let extent = pointer.extents[number];
+            let behind: Vec<_> = newer
+                .iter()
+                .filter(|newer| {
+                    let pointer = newer.pointer();
+                    pointer.begins_behind_another() && pointer.extents[0] == extent
+                })
+                .collect();
+            self.seen.extend(behind.iter().map(|newer| shared(newer.pointer())));
             let is_data = number < pointer.directory_extent as usize;
             let place =
                 Place::keys(if is_data { "part of a run" } else { "directory of a run" }, bounds);
-            let place = if has_values || !is_data { place.leads_on() } else { place };
-            self.extent(&place, pointer.extents[number], &|bytes| {
+            let leads_on = has_values || !is_data || !behind.is_empty();
+            let place = if leads_on { place.leads_on() } else { place };
+            self.extent(&place, extent, &|bytes| {
                 run.is_extent_whole(number, bytes)
+                    && behind.iter().all(|newer| newer.is_extent_whole(0, bytes))
             })?;
         }
         // Where a part is lost, it was noted, and so are the values that it leads to.

@@ -245,6 +245,7 @@ mod tests {
     fn pointer(messages: u64, deleted_ranges: u32) -> RunPointer {
         RunPointer {
             extents: smallvec![Extent { address: Address::new(0, 0, 5), blocks: 2 }; 3],
+            base: None,
             directory_extent: 2,
             directory_at: 0,
             directory_len: 1,

@@ -156,7 +156,7 @@ impl<S: Source> MergeCursor<S> {
                 self.pass_hidden(newest)?;
                 continue;
             }
-            let mut message = self.sources[newest].message();
+            let mut message = self.sources[newest].take_message();
             self.step(newest)?;
             while let Some((older, is_hidden)) = self.same_key() {
                 if is_hidden {

@@ -14,6 +14,9 @@
 //! of its own as it needs. The parent of the run keeps the pointer to it (`pointer`), with the directory's checksums:
 //! so every byte is checked by what refers to it.
 //!
+//! Or the extents are written in steps (`extent_writer`): a run then begins behind another one, and has a part of an extent.
+//! The readers of a run see no difference.
+//!
 //! Writing: `writer` collects messages in parts and parts in extents, and writes each extent once, whole. Reading:
 //! `reader` finds a key, `cursor` walks in both directions and reads ahead (`read_ahead`), and `merge_cursor` merges
 //! runs and other sources (`source`), newer ones above older ones.
@@ -63,5 +66,5 @@ pub(crate) use reader::{Found, Run};
 pub(crate) use source::Source;
 pub(crate) use store::RunStore;
 pub(crate) use whole::is_zero;
-pub(crate) use writer::{ENTRY_BYTES_MAX, RunWriter};
-pub(crate) use writer_options::RunOptions;
+pub(crate) use writer::{ENTRY_BYTES_MAX, RunWriter, Scratch};
+pub(crate) use writer_options::{Layout, RunOptions};

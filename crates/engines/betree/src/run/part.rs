@@ -221,6 +221,11 @@ impl PartBuilder {
         to.extend_from_slice(&(offsets.len() as u32).to_le_bytes());
         let word = self.prefix_len as u32 | if is_wide { WIDE } else { 0 };
         to.extend_from_slice(&word.to_le_bytes());
+        self.clear();
+    }
+
+    /// Begins the next part without the messages so far.
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
         (self.key_bytes, self.longest_key) = (0, 0);

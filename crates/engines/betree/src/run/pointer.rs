@@ -1,13 +1,19 @@
 //! The reference to a run, which the parent of the run keeps.
 //!
 //! ```text
-//! extents varint | extents x ( address u64 | blocks varint )
+//! extents varint: their number, doubled; and 1, if they are written in steps: then base varint
+//! extents x ( address u64 | blocks varint )
 //! directory: extent varint | at varint | len varint | a checksum u64 for each extent from there to the last
 //! birth | epochs from there to that in which it entered | messages | deleted ranges | bytes | large bytes    varints
 //! ```
 //!
 //! A run that was moved has other extents and the old checksums, of its birth: only `entered` tells which snapshots have
 //! the extents.
+//!
+//! The base is where the run begins in its first extent. A run that begins behind another one, of which that extent is, does
+//! not own it: an extent is owned by the run that begins at its start, or has it as a later one, and was born with that.
+//! What an extent that is written in steps has behind the last run that has bytes in it is never looked at. So a node,
+//! by the pointers that it has, says up to where the extents of its buffers are valid.
 //!
 //! All checksums of a run have seeds of the pool, the run's birth, and the number of the extent and the offset in it.
 //! The extent's address is no part of the seed: parts that share an extent with the directory are checked by sums in
@@ -23,10 +29,15 @@ use crate::storage::Extent;
 /// The fewest bytes of an encoded extent.
 const EXTENT_LEN_MIN: usize = 8 + 1;
 
+/// Bytes of which each step is a multiple: a line.
+pub(super) const STEP: usize = 64;
+
 /// A run: its extents, its directory's place and checksums, and its sums.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunPointer {
     pub(crate) extents: SmallVec<[Extent; 2]>,
+    /// Where the run begins in its first extent, if its extents are written in steps.
+    pub(crate) base: Option<u32>,
     /// The extent in which the directory begins; it goes on to the end of the last one.
     pub(crate) directory_extent: u32,
     /// The directory's offset there.
@@ -65,6 +76,23 @@ pub(crate) fn seed_at(pool: Seed, birth: u64, extent: usize, at: usize) -> Seed 
 }
 
 impl RunPointer {
+    /// The extents that are the run's own.
+    pub(crate) fn own_extents(&self) -> &[Extent] {
+        &self.extents[usize::from(self.begins_behind_another())..]
+    }
+
+    /// Whether its first extent is another run's.
+    pub(crate) fn begins_behind_another(&self) -> bool {
+        self.base.is_some_and(|base| base > 0)
+    }
+
+    /// The last extent, if others may be appended to it, and where the run ends there.
+    pub(crate) fn tail(&self) -> Option<(Extent, usize)> {
+        self.base?;
+        let last = self.directory_pieces().last()?;
+        Some((self.extents[last.extent], (last.at + last.len).next_multiple_of(STEP)))
+    }
+
     /// The extents' bytes of the directory.
     pub(crate) fn directory_pieces(&self) -> impl Iterator<Item = DirectoryPiece> + '_ {
         let mut left = self.directory_len;
@@ -86,7 +114,8 @@ impl RunPointer {
 
     /// Appends the reference.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
-        put_varint(to, self.extents.len() as u64);
+        put_varint(to, (self.extents.len() as u64) << 1 | u64::from(self.base.is_some()));
+        self.base.iter().for_each(|&base| put_varint(to, u64::from(base)));
         self.extents.iter().for_each(|&extent| put_extent(to, extent));
         put_varint(to, u64::from(self.directory_extent));
         put_varint(to, u64::from(self.directory_at));
@@ -102,7 +131,9 @@ impl RunPointer {
 
     /// Reads a reference, and checks that its directory is in its extents, in each of those from the first to the last.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Parsed<Self> {
-        let count = reader.varint()?;
+        let word = reader.varint()?;
+        let count = word >> 1;
+        let base = if word & 1 == 1 { Some(reader.varint_u32()?) } else { None };
         if count > (reader.0.len() / EXTENT_LEN_MIN) as u64 {
             return Err("a run has more extents than there are");
         }
@@ -120,6 +151,7 @@ impl RunPointer {
         let entered = birth.checked_add(since).ok_or("a run entered a tree in no epoch")?;
         let pointer = Self {
             extents,
+            base,
             directory_extent,
             directory_at,
             directory_len,
@@ -169,6 +201,7 @@ mod tests {
             let len = room - u64::from(at) - short;
             let pointer = RunPointer {
                 extents,
+                base: numbers[0].is_multiple_of(2).then_some(numbers[1]),
                 directory_extent: directory as u32,
                 directory_at: at,
                 directory_len: len,

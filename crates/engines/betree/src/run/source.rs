@@ -39,6 +39,14 @@ pub(crate) trait Source {
     /// If it is at none.
     fn message(&self) -> HeldMessage;
 
+    /// The message that it is at, which the caller does not ask for again.
+    ///
+    /// # Panics
+    /// If it is at none.
+    fn take_message(&mut self) -> HeldMessage {
+        self.message()
+    }
+
     /// The deleted ranges within the bounds. They are older than the messages.
     fn deleted_ranges(&self) -> &DeletedRanges;
 
@@ -81,6 +89,10 @@ impl<S: Source + ?Sized> Source for Box<S> {
 
     fn message(&self) -> HeldMessage {
         (**self).message()
+    }
+
+    fn take_message(&mut self) -> HeldMessage {
+        (**self).take_message()
     }
 
     fn deleted_ranges(&self) -> &DeletedRanges {

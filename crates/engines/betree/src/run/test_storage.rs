@@ -18,6 +18,8 @@ const POOL: u64 = 64 << 20;
 #[derive(Default)]
 pub(super) struct MemoryExtents {
     extents: Mutex<BTreeMap<Address, Vec<u8>>>,
+    /// The ends of extents that are written in steps, where they are in a pool.
+    tails: Mutex<BTreeMap<Address, usize>>,
     /// The same bytes in a pool, one extent a MiB.
     parcels: Option<Arc<Parcels>>,
     /// Calls of `read` that succeeded, and their bytes.
@@ -64,6 +66,10 @@ impl MemoryExtents {
         }
     }
 
+    pub(super) fn bytes(&self, extent: Extent) -> Vec<u8> {
+        self.extents.lock()[&extent.address].clone()
+    }
+
     pub(super) fn stored(&self) -> Vec<Extent> {
         let blocks = |bytes: &Vec<u8>| (bytes.len() / BLOCK) as u32;
         let extent =
@@ -91,6 +97,30 @@ impl Extents for MemoryExtents {
         self.put_in_place(address, &padded);
         extents.insert(address, padded);
         Ok(Extent { address, blocks })
+    }
+
+    fn begin(&self, class: u8, blocks: u32, bytes: &[u8]) -> Result<Option<Extent>> {
+        if self.parcels.is_none() {
+            return Ok(None);
+        }
+        let mut padded = bytes.to_vec();
+        padded.resize(blocks as usize * BLOCK, 0x5a);
+        let extent = self.write(class, &padded)?;
+        self.tails.lock().insert(extent.address, bytes.len());
+        Ok(Some(extent))
+    }
+
+    fn tail(&self, extent: Extent) -> Option<usize> {
+        self.tails.lock().get(&extent.address).copied()
+    }
+
+    fn append(&self, extent: Extent, at: usize, bytes: &[u8]) -> Result<()> {
+        let mut extents = self.extents.lock();
+        let whole = extents.get_mut(&extent.address).unwrap();
+        assert_eq!(self.tails.lock().insert(extent.address, at + bytes.len()), Some(at));
+        whole[at..at + bytes.len()].copy_from_slice(bytes);
+        self.put_in_place(extent.address, whole);
+        Ok(())
     }
 
     fn read(

@@ -2,7 +2,8 @@
 //!
 //! A part or a piece of the directory has a checksum; what lies behind the last one of them in an extent is zero. The
 //! directory is either whole in the last extent, behind the last parts, or has extents of its own. So an extent of it is
-//! checked by its own bytes and the pointer; the others are checked by the directory, which is read for that.
+//! checked by its own bytes and the pointer; the others are checked by the directory, which is read for that. Of an extent
+//! that is written in steps, a run has a part alone: what is beside that is other runs', or of none.
 
 use super::directory::{Directory, PartPlace};
 use super::reader::Run;
@@ -34,7 +35,7 @@ impl Run {
         let range = Some((piece.at, piece.at + piece.len));
         if piece.len as u64 != pointer.directory_len {
             // It shares no extent with parts.
-            return piece.at == 0 && is_zero(&bytes[piece.len..]);
+            return piece.at == 0 && (pointer.base.is_some() || is_zero(&bytes[piece.len..]));
         }
         let directory = Directory::decode(of_directory, pointer);
         directory.is_ok_and(|directory| self.are_parts_whole(&directory, extent, bytes, range))
@@ -48,7 +49,8 @@ impl Run {
         bytes: &[u8],
         of_directory: Option<(usize, usize)>,
     ) -> bool {
-        let mut end = 0;
+        let base = self.pointer().base;
+        let mut end = if extent == 0 { base.unwrap_or_default() as usize } else { 0 };
         let here = |place: &&PartPlace| place.extent as usize == extent;
         for place in directory.parts.iter().filter(here) {
             let at = place.at as usize;
@@ -61,7 +63,8 @@ impl Run {
             end = place.end();
         }
         let (at, behind) = of_directory.unwrap_or((end, end));
-        end <= at && is_zero(&bytes[end..at]) && is_zero(&bytes[behind..])
+        let is_between_zero = end <= at && bytes.get(end..at).is_some_and(is_zero);
+        is_between_zero && (base.is_some() || is_zero(&bytes[behind..]))
     }
 }
 

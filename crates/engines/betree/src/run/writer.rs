@@ -2,17 +2,18 @@
 //!
 //! Costs: one copy of a message into its part, one into the extent's buffer or through the compressor, one checksum of
 //! the stored bytes, one hash of the key for the filter. Memory: a part, an extent (1 MiB), and for each message 8
-//! bytes until the filter is built, which takes 15 more for a moment.
+//! bytes until the filter is built, which takes 15 more for a moment. Writers hand it on ([`Scratch`]), because fresh
+//! memory of that size costs more than what is written to it.
 
 use halite_codec::BlockCompressor;
 use halite_sst::{Filter, hash_key};
 
 use super::deleted_ranges::{DeletedRange, push_joined};
 use super::directory::{DirectoryBuilder, PartPlace, separator};
-use super::extent_writer::ExtentWriter;
+use super::extent_writer::{ExtentWriter, Written};
 use super::part::PartBuilder;
 use super::pointer::RunPointer;
-use super::writer_options::RunOptions;
+use super::writer_options::{Layout, RunOptions};
 use crate::Result;
 use crate::message::Message;
 use crate::storage::{EXTENT_BYTES_MAX, Extent, Extents};
@@ -21,18 +22,32 @@ use crate::storage::{EXTENT_BYTES_MAX, Extent, Extents};
 /// The engine stores longer values in extents of their own, and resolves a message that merging has made longer.
 pub(crate) const ENTRY_BYTES_MAX: usize = EXTENT_BYTES_MAX / 2;
 
+/// The memory of a writer, for the next one.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    part: PartBuilder,
+    /// The bytes of the part that is full.
+    plain: Vec<u8>,
+    /// The bytes of the extent that is being filled.
+    pending: Vec<u8>,
+    compressor: Option<BlockCompressor>,
+    key_hashes: Vec<u64>,
+    last_key: Vec<u8>,
+}
+
 /// Writes one run.
 pub(crate) struct RunWriter<'a> {
     extents: ExtentWriter<'a>,
     options: RunOptions,
     part: PartBuilder,
-    /// The bytes of the part that is full.
     plain: Vec<u8>,
     compressor: BlockCompressor,
     directory: DirectoryBuilder,
     key_hashes: Vec<u64>,
     ranges: Vec<DeletedRange>,
     last_key: Vec<u8>,
+    /// Where the memory goes back to.
+    scratch: &'a mut Scratch,
     messages: u64,
     bytes: u64,
     large_bytes: u64,
@@ -45,18 +60,28 @@ impl<'a> RunWriter<'a> {
         extents: &'a dyn Extents,
         written: &'a mut Vec<Extent>,
         options: &RunOptions,
+        layout: Layout,
+        scratch: &'a mut Scratch,
     ) -> Self {
         assert!(options.part_bytes <= ENTRY_BYTES_MAX, "a part fits into an extent");
+        // What a writer left that failed is of no use.
+        let Scratch { mut part, plain, mut pending, compressor, mut key_hashes, mut last_key } =
+            std::mem::take(scratch);
+        part.clear();
+        pending.clear();
+        key_hashes.clear();
+        last_key.clear();
         Self {
-            extents: ExtentWriter::new(extents, written, options),
+            extents: ExtentWriter::new(extents, written, options, layout, pending),
             options: *options,
-            part: PartBuilder::default(),
-            plain: Vec::new(),
-            compressor: BlockCompressor::new(),
+            part,
+            plain,
+            compressor: compressor.unwrap_or_else(BlockCompressor::new),
             directory: DirectoryBuilder::default(),
-            key_hashes: Vec::new(),
+            key_hashes,
             ranges: Vec::new(),
-            last_key: Vec::new(),
+            last_key,
+            scratch,
             messages: 0,
             bytes: 0,
             large_bytes: 0,
@@ -137,6 +162,7 @@ impl<'a> RunWriter<'a> {
         if !self.part.is_empty() {
             let last = std::mem::take(&mut self.last_key);
             self.finish_part(&last)?;
+            self.last_key = last;
         }
         let filter = match self.options.has_filter && self.messages > 0 {
             true => Filter::build(&mut self.key_hashes).unwrap_or_default(),
@@ -144,8 +170,18 @@ impl<'a> RunWriter<'a> {
         };
         let directory = std::mem::take(&mut self.directory).finish(&self.ranges, &filter);
         let (directory_extent, directory_at, directory_checksums) = self.extents.end(&directory)?;
+        let Written { extents, base, pending } = self.extents.finish();
+        *self.scratch = Scratch {
+            part: self.part,
+            plain: self.plain,
+            pending,
+            compressor: Some(self.compressor),
+            key_hashes: self.key_hashes,
+            last_key: self.last_key,
+        };
         Ok(Some(RunPointer {
-            extents: self.extents.written().into(),
+            extents,
+            base,
             directory_extent,
             directory_at,
             directory_len: directory.len() as u64,

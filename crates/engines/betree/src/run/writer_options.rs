@@ -2,6 +2,8 @@
 
 use halite_codec::{Compression, Seed};
 
+use crate::storage::Extent;
+
 /// The options of a writer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunOptions {
@@ -19,4 +21,18 @@ pub(crate) struct RunOptions {
     pub(crate) seed: Seed,
     /// The generation that is being written.
     pub(crate) birth: u64,
+}
+
+/// Where a run goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// In extents of its own, each of which is written whole.
+    Whole,
+    /// In extents that are written in steps, where there are such.
+    InSteps {
+        /// The end of the run behind which it goes, if there is room: an extent, and an offset in it.
+        behind: Option<(Extent, usize)>,
+        /// Bytes that its last extent has at least, for runs behind it.
+        spare: usize,
+    },
 }

@@ -29,9 +29,20 @@ pub(crate) struct Extent {
 
 /// The storage that extents lie in, as those see it that write and read them.
 pub(crate) trait Extents: Send + Sync {
-    /// Allocates an extent for these bytes, preferably in a class, and writes them, with zeros behind up to its end. They are durable after the next
-    /// sync of the vdevs, which is the checkpoint's.
+    /// Allocates an extent for these bytes, preferably in a class, and writes them, with zeros behind up to its end. They
+    /// are durable after the next sync of the vdevs, which is the checkpoint's.
     fn write(&self, class: u8, bytes: &[u8]) -> Result<Extent>;
+
+    /// Allocates an extent of so many blocks, preferably in a class, and writes these bytes as the first ones of it:
+    /// others can be appended. `None`, and nothing is allocated, where extents are only written whole, or that much
+    /// space is not free in one place.
+    fn begin(&self, class: u8, blocks: u32, bytes: &[u8]) -> Result<Option<Extent>>;
+
+    /// Where bytes can be appended to an extent; `None` if none can.
+    fn tail(&self, extent: Extent) -> Option<usize>;
+
+    /// Appends bytes to an extent at its tail. They are durable after the next sync of the vdevs.
+    fn append(&self, extent: Extent, at: usize, bytes: &[u8]) -> Result<()>;
 
     /// Reads bytes of an extent, from `at` on: the first replica whose bytes pass `check`. A replica whose bytes do not is
     /// repaired. An error names `what` was read.

@@ -252,6 +252,40 @@ impl Extents for Storage {
         self.write_for(Purpose::Metadata, class, bytes)
     }
 
+    fn begin(&self, class: u8, blocks: u32, bytes: &[u8]) -> Result<Option<Extent>> {
+        let of_class = self.vdevs.get(usize::from(class));
+        if !of_class.is_some_and(|vdevs| vdevs.iter().any(|vdev| vdev.appends())) {
+            return Ok(None);
+        }
+        let extent = match self.allocate(class, blocks, Purpose::Metadata) {
+            Err(Error::NoSpace { .. }) => return Ok(None),
+            allocated => allocated?,
+        };
+        let begun =
+            self.vdev(extent.address).and_then(|vdev| Ok(vdev.append(run_of(extent), 0, bytes)?));
+        if !matches!(begun, Ok(true)) {
+            self.recycle(extent, false)?;
+        }
+        Ok(begun?.then_some(extent))
+    }
+
+    fn tail(&self, extent: Extent) -> Option<usize> {
+        self.vdev(extent.address).ok()?.tail(run_of(extent))
+    }
+
+    fn append(&self, extent: Extent, at: usize, bytes: &[u8]) -> Result<()> {
+        let vdev = self.vdev(extent.address)?;
+        match vdev.append(run_of(extent), at, bytes)? {
+            true => Ok(()),
+            // One update at a time appends, at the tail that it has found: the leaf does not take writes any more.
+            false => Err(halite_vdev::Error::BadLeaf {
+                leaf: vdev.to_string(),
+                why: "it takes no bytes behind others; bring it online, or replace it".into(),
+            }
+            .into()),
+        }
+    }
+
     fn read(
         &self,
         what: &'static str,

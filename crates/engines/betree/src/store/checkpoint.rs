@@ -166,7 +166,7 @@ impl Store {
         }
         checkpoints.histories.store(&mut changes);
         let mut update = Update::new(&self.trees, self.settings.tree.placement.of_metadata());
-        let applied = update.apply(&checkpoints.root_tree, vec![changes.source()]);
+        let applied = update.apply(&checkpoints.root_tree, vec![changes.source()], 0);
         let tree = match applied.and_then(|tree| update.write_back(&tree)) {
             Ok(tree) => tree,
             Err(error) => {

@@ -47,13 +47,15 @@ impl Store {
         let mut effect = Effect::default();
         // The memtable's changes of a dataset that is replaced at its end are of no use.
         let replaced = command.and_then(Command::replaces).map(|(dataset, _)| dataset);
-        for dataset in oldest.datasets().into_iter().filter(|dataset| Some(*dataset) != replaced) {
+        let datasets = oldest.datasets();
+        let each = oldest.bytes() / datasets.len().max(1) as u64;
+        for dataset in datasets.into_iter().filter(|dataset| Some(*dataset) != replaced) {
             let (start, end) = (dataset.to_be_bytes(), end_of(dataset));
             let tree = trees.get(&dataset).cloned().unwrap_or_else(Tree::empty);
             let bounds = (&start[..], Some(&end[..]));
             let source = MemtableSource::new(Arc::clone(oldest), bounds, DATASET, u64::MAX, None);
             update.place(preferences.placed(placement, dataset));
-            let updated = update.apply(&tree, vec![Box::new(source)]);
+            let updated = update.apply(&tree, vec![Box::new(source)], each);
             match updated {
                 Ok(tree) if tree.is_empty() => drop(trees.remove(&dataset)),
                 Ok(tree) => drop(trees.insert(dataset, tree)),

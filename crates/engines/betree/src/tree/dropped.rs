@@ -25,9 +25,9 @@ impl Dropped {
         Self { extent, birth, is_logged: true }
     }
 
-    /// The extents of a run.
+    /// The extents of a run that are its own. Another one's goes with that: a buffer drops a run not before the newer ones.
     pub(crate) fn of_run(run: &RunPointer) -> impl Iterator<Item = Self> + '_ {
-        run.extents.iter().map(|&extent| Self::new(extent, run.entered))
+        run.own_extents().iter().map(|&extent| Self::new(extent, run.entered))
     }
 
     /// The extents of a large value.

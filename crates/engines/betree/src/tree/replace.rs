@@ -2,7 +2,8 @@
 //!
 //! A replacement names the slot of its run by a key and the level of its node. Splits and merges of nodes keep a slot's
 //! keys together, so the slot of a run that is still there has that key; a run that a flush has replaced meanwhile is
-//! left alone, and its copy is of no use. Costs: the nodes on the paths to the slots are changed, as a flush changes them.
+//! left alone, and its copy is of no use. A run that is written in steps shares extents with its neighbours in the buffer,
+//! so it stays until it is flushed. Costs: the nodes on the paths to the slots are changed, as a flush changes them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use smallvec::SmallVec;
 use crate::Result;
 use crate::message::{LargeValue, Message};
 use crate::run::{
-    ENTRY_BYTES_MAX, Reads, Run, RunCursor, RunOptions, RunPointer, RunWriter, Source,
+    ENTRY_BYTES_MAX, Layout, Reads, Run, RunCursor, RunOptions, RunPointer, RunWriter, Scratch,
+    Source,
 };
 use crate::storage::Extent;
 use crate::tree::node::{Link, Node};
@@ -69,6 +71,7 @@ impl Update<'_> {
             let (here, below): (Vec<_>, Vec<_>) =
                 of_slot.into_iter().partition(|one| one.level == node.level);
             for one in here {
+                assert!(one.run.pointer().base.is_none(), "a run in steps stays where it is");
                 let same = |run: &Arc<Run>| run.pointer() == one.run.pointer();
                 let at = slot.runs.iter().position(same);
                 let is_base = matches!(&slot.link, Link::Leaf(Some(base)) if same(base));
@@ -124,7 +127,9 @@ impl Update<'_> {
         let mut written = Vec::new();
         let mut replaced = Vec::new();
         let written_whole = (|| {
-            let mut writer = RunWriter::new(&*context.storage, &mut written, &options);
+            let mut scratch = Scratch::default();
+            let (extents, layout) = (&*context.storage, Layout::Whole);
+            let mut writer = RunWriter::new(extents, &mut written, &options, layout, &mut scratch);
             let ranges = cursor.deleted_ranges().clone();
             ranges.iter().for_each(|range| writer.delete_range(&range.start, range.end.as_deref()));
             cursor.first()?;

@@ -4,7 +4,9 @@
 //! the earlier tree are not disturbed, and an update that fails is undone by freeing what it wrote.
 //!
 //! **Push**: the messages are cut at the pivots of a node; each part becomes the newest run of a slot's buffer. What a deleted
-//! range covers whole is dropped there and then: a buffer, a leaf, or a subtree, without reading its leaves.
+//! range covers whole is dropped there and then: a buffer, a leaf, or a subtree, without reading its leaves. In persistent
+//! memory the run is appended in place, behind the one before it in the buffer. Where as many messages arrive as a buffer
+//! collects, and it has none, they go to the child at once: they are not written at that level.
 //!
 //! **Settle**: a buffer of as many bytes as the settings say is *flushed*: above level 1, its runs are merged, pushed to
 //! the child, and the child settles; at level 1 they are merged with the leaf, and the result is cut into leaves. A
@@ -25,7 +27,8 @@ use crate::large::{read_large, write_large};
 use crate::message::{self, Kind, LargeValue, Message, enter};
 use crate::placement::Placed;
 use crate::run::{
-    DeletedRanges, MergeCursor, Reads, Run, RunCursor, RunOptions, RunWriter, Source,
+    DeletedRanges, Layout, MergeCursor, Reads, Run, RunCursor, RunOptions, RunWriter, Scratch,
+    Source,
 };
 use crate::storage::Extent;
 use crate::tree::leaf_cut::LeafCut;
@@ -35,6 +38,10 @@ use crate::tree::{Context, Dropped, Tree, in_run};
 
 /// Bytes of pivots from which on a node is divided, though it has few slots: it has to fit an extent.
 const PIVOTS_MAX: usize = 256 << 10;
+
+/// Bytes that the first extent of a buffer has at least if it is appended to in place; later ones have as many as the
+/// buffer, so that it has about half as much again to spare.
+const SPARE_MIN: u64 = 64 << 10;
 
 /// A run is compacted with the newer ones if it has at most so many times their bytes.
 const SIMILAR: u64 = 2;
@@ -54,6 +61,7 @@ pub(crate) struct Update<'a> {
     context: &'a Context,
     options: RunOptions,
     placed: Placed,
+    scratch: Scratch,
     emptying: Option<Emptying>,
     /// Nodes that were opened, to be changed.
     opened: u64,
@@ -80,6 +88,7 @@ impl<'a> Update<'a> {
             context,
             options,
             placed,
+            scratch: Scratch::default(),
             emptying: None,
             opened: 0,
             written: Vec::new(),
@@ -109,7 +118,7 @@ impl<'a> Update<'a> {
         if !self.may_empty() {
             return Ok(tree.clone());
         }
-        self.apply(tree, Vec::new())
+        self.apply(tree, Vec::new(), 0)
     }
 
     /// Whether buffers that are not full are to move on, too.
@@ -179,11 +188,17 @@ impl<'a> Update<'a> {
         Ok(self.dropped)
     }
 
-    /// The tree with the messages of sources, the newest first.
-    pub(crate) fn apply(&mut self, tree: &Tree, sources: Vec<BoxedSource>) -> Result<Tree> {
+    /// The tree with the messages of sources, the newest first, of about so many bytes.
+    pub(crate) fn apply(
+        &mut self,
+        tree: &Tree,
+        sources: Vec<BoxedSource>,
+        bytes: u64,
+    ) -> Result<Tree> {
         let mut root = self.open(&tree.root)?;
         let mut merged = MergeCursor::merger(sources, None);
-        self.push(&mut root, (None, None), &mut merged)?;
+        merged.first()?;
+        self.push(&mut root, (None, None), &mut merged, bytes)?;
         self.settle(&mut root, (None, None))?;
         loop {
             let level = root.level + 1;
@@ -212,16 +227,36 @@ impl<'a> Update<'a> {
         Ok(Arc::unwrap_or_clone(self.context.node(link)?))
     }
 
-    /// Brings messages into the buffers of a node.
+    /// Brings messages into the buffers of a node, from where the cursor is up to the node's bound: about so many bytes.
     fn push<S: Source>(
         &mut self,
         node: &mut Node,
         bounds: Bounds<'_>,
         merged: &mut MergeCursor<S>,
+        bytes: u64,
     ) -> Result<()> {
-        merged.first()?;
-        for number in 0..node.slots.len() {
+        let each = bytes / node.slots.len() as u64;
+        let is_enough = node.level > 1
+            && each >= self.context.settings.buffer_bytes
+            && merged.deleted_ranges().is_empty();
+        let mut number = 0;
+        while number < node.slots.len() {
             let (low, high) = node.bounds_of(number, bounds);
+            if is_enough && node.slots[number].runs.is_empty() {
+                let has_any =
+                    merged.entry().is_some_and(|(key, _)| high.is_none_or(|high| key < high));
+                if has_any {
+                    let mut child = self.open(&node.slots[number].link)?;
+                    self.push(&mut child, (low, high), merged, each)?;
+                    let (pivots, slots) = self.settle_child(child, (low, high))?;
+                    let count = slots.len();
+                    node.replace(number, pivots, slots);
+                    number += count;
+                } else {
+                    number += 1;
+                }
+                continue;
+            }
             let ranges = merged.deleted_ranges().clip(low.unwrap_or_default(), high);
             let is_covered = ranges.first().is_some_and(|range| {
                 let ends = match (&range.end, high) {
@@ -232,16 +267,29 @@ impl<'a> Update<'a> {
                 *range.start <= *low.unwrap_or_default() && ends
             });
             let ranges = if is_covered { DeletedRanges::default() } else { ranges };
-            let run = self.write_run(&ranges, merged, high)?;
+            // What is covered is dropped, with its extents.
+            let before = if is_covered { &[][..] } else { &node.slots[number].runs };
+            let run = self.write_run(&ranges, merged, high, self.behind(before))?;
             if is_covered {
                 let level = node.level;
                 let covered = std::mem::replace(&mut node.slots[number], Slot::empty(level));
                 self.drop_slot(&covered)?;
             }
             node.slots[number].runs.splice(..0, run);
+            number += 1;
         }
         self.drop_values(merged.take_dropped());
         Ok(())
+    }
+
+    /// Where a run goes that comes to a buffer of these runs.
+    fn behind(&self, runs: &[Arc<Run>]) -> Layout {
+        if !self.context.settings.appends {
+            return Layout::Whole;
+        }
+        let bytes: u64 = runs.iter().map(|run| run.pointer().bytes).sum();
+        let spare = bytes.max(SPARE_MIN).min(self.context.settings.leaf_buffer_bytes) as usize;
+        Layout::InSteps { behind: runs.first().and_then(|run| run.pointer().tail()), spare }
     }
 
     /// Writes a run: deleted ranges, and the messages up to a key. `None`, if there is nothing of that.
@@ -250,9 +298,11 @@ impl<'a> Update<'a> {
         ranges: &DeletedRanges,
         merged: &mut MergeCursor<S>,
         high: Option<&[u8]>,
+        layout: Layout,
     ) -> Result<Option<Arc<Run>>> {
         let context = self.context;
-        let mut writer = RunWriter::new(&*context.storage, &mut self.written, &self.options);
+        let (written, scratch) = (&mut self.written, &mut self.scratch);
+        let mut writer = RunWriter::new(&*context.storage, written, &self.options, layout, scratch);
         ranges.iter().for_each(|range| writer.delete_range(&range.start, range.end.as_deref()));
         while let Some((key, message)) = merged.entry()
             && high.is_none_or(|high| key < high)
@@ -286,7 +336,8 @@ impl<'a> Update<'a> {
     /// Moves the buffers of a node on that are full.
     fn settle(&mut self, node: &mut Node, bounds: Bounds<'_>) -> Result<()> {
         let settings = self.context.settings;
-        let limit = if node.level == 1 { settings.leaf_bytes } else { settings.buffer_bytes };
+        let limit =
+            if node.level == 1 { settings.leaf_buffer_bytes } else { settings.buffer_bytes };
         let mut number = 0;
         while number < node.slots.len() {
             let may_empty = self.may_empty();
@@ -329,7 +380,8 @@ impl<'a> Update<'a> {
         let mut merged = MergeCursor::merger(cursors(&slot.runs[..count])?, None);
         let ranges = merged.deleted_ranges().clone();
         merged.first()?;
-        let run = self.write_run(&ranges, &mut merged, None)?;
+        let behind = self.behind(&slot.runs[count..]);
+        let run = self.write_run(&ranges, &mut merged, None, behind)?;
         self.drop_values(merged.take_dropped());
         let compacted: Vec<_> = slot.runs.splice(..count, run).collect();
         compacted.iter().for_each(|run| self.drop_run(run));
@@ -340,8 +392,14 @@ impl<'a> Update<'a> {
     fn flush_to_node(&mut self, slot: &Slot, bounds: Bounds<'_>) -> Result<Replacement> {
         let mut child = self.open(&slot.link)?;
         let mut merged = MergeCursor::merger(cursors(&slot.runs)?, None);
-        self.push(&mut child, bounds, &mut merged)?;
+        merged.first()?;
+        self.push(&mut child, bounds, &mut merged, slot.buffered_bytes())?;
         slot.runs.iter().for_each(|run| self.drop_run(run));
+        self.settle_child(child, bounds)
+    }
+
+    /// Settles a child. Returns what takes the place of the slot above it, whose buffer is empty.
+    fn settle_child(&mut self, mut child: Node, bounds: Bounds<'_>) -> Result<Replacement> {
         self.settle(&mut child, bounds)?;
         if child.slots.iter().all(Slot::is_empty) {
             return Ok((Vec::new(), Vec::new()));
@@ -386,7 +444,8 @@ impl<'a> Update<'a> {
         }
         let mut cut = LeafCut::new(context, placed, each);
         let options = RunOptions { small: (self.placed.small_bytes(), 0), ..self.options };
-        let mut writer = RunWriter::new(&*context.storage, written, &options);
+        let (extents, mut scratch) = (&*context.storage, std::mem::take(&mut self.scratch));
+        let mut writer = RunWriter::new(extents, written, &options, Layout::Whole, &mut scratch);
         merged.first()?;
         while let Some((key, message)) = merged.entry() {
             if let Some(resolved) = self.resolve(key, message, &runs[0])? {
@@ -394,7 +453,8 @@ impl<'a> Update<'a> {
                     let pointer = writer.finish()?.expect("it has messages");
                     slots.push(Slot::leaf(Some(context.open_run(pointer))));
                     pivots.push(pivot(&last, key));
-                    writer = RunWriter::new(&*context.storage, written, &options);
+                    writer =
+                        RunWriter::new(extents, written, &options, Layout::Whole, &mut scratch);
                 }
                 cut.add(&mut writer, key);
                 writer.add(key, resolved.message())?;
@@ -406,6 +466,7 @@ impl<'a> Update<'a> {
         if let Some(pointer) = writer.finish()? {
             slots.push(Slot::leaf(Some(context.open_run(pointer))));
         }
+        self.scratch = scratch;
         self.drop_values(merged.take_dropped());
         Ok((pivots, slots))
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use halite_betree::{Betree, BetreeOptions};
+use halite_betree::{Betree, BetreeOptions, Buffers};
 use halite_contract::conformance::Factory;
 use halite_contract::{Engine, EngineOptions, Result};
 use halite_pmem::{Domain, PoolOptions};
@@ -105,5 +105,29 @@ mod with_small_trees_in_a_file {
     use super::Domain;
     halite_contract::conformance!(
         super::Betrees(super::small, Some(Domain::PageCache)); contract, persistence
+    );
+}
+
+/// As [`small`], with buffers that are written whole.
+fn small_copy_on_write() -> BetreeOptions {
+    BetreeOptions { buffers: Some(Buffers::CopyOnWrite), ..small() }
+}
+
+mod with_small_trees_copied_on_write {
+    halite_contract::conformance!(
+        super::Betrees(super::small_copy_on_write, None); contract, persistence
+    );
+}
+
+/// As [`small`], with data in the pool, which is an ordinary file, as long as it has room.
+fn small_in_the_pool() -> BetreeOptions {
+    let topology = "pmem: ; file:more".parse().expect("a topology");
+    BetreeOptions { topology: Some(topology), ..small() }
+}
+
+mod with_small_trees_in_a_pool_that_is_a_file {
+    use super::Domain;
+    halite_contract::conformance!(
+        super::Betrees(super::small_in_the_pool, Some(Domain::PageCache)); persistence
     );
 }

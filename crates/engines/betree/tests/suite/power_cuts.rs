@@ -68,6 +68,16 @@ fn full_memtables() {
 }
 
 #[test]
+fn buffers_that_are_written_whole() {
+    survive("whole", 1, 20);
+}
+
+#[test]
+fn buffers_that_are_appended_to_in_a_file() {
+    survive("in-pool", 1, 20);
+}
+
+#[test]
 #[ignore = "takes minutes"]
 fn large_values() {
     survive("large", 1, 100);

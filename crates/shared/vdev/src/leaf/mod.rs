@@ -12,9 +12,12 @@
 //! | [`MemoryLeaf`] | 1 copy | nothing | 1 copy |
 //! | [`PmemLeaf`] | 1 streaming copy, 1 fence | nothing; in an ordinary file, 1 sync | 1 copy, or none if pinned |
 //!
+//! A [`PmemLeaf`] also writes a run in steps ([`Leaf::append`]), each as a write of its bytes alone.
+//!
 //! On a leaf, an extent is a *run*: as many blocks as the leaf holds of the vdev's extent. A mirror's leaf holds all of
 //! them, a leaf of a vdev with parity one column.
 
+mod appended;
 mod file;
 mod memory;
 mod pmem;
@@ -56,6 +59,29 @@ pub trait Leaf: Send + Sync {
     /// # Errors
     /// [`Error::OutOfBounds`], [`Error::Busy`]; those of the device.
     fn write(&self, run: Extent, bytes: &[u8]) -> Result<()>;
+
+    /// Whether runs can be written in steps.
+    fn appends(&self) -> bool {
+        false
+    }
+
+    /// Appends bytes to a run that is written in steps, behind its byte `at`, where the last step ended; 0 begins such a
+    /// run. They are durable after the next [`Leaf::sync`], and can be read and pinned at once; what is behind them
+    /// reads as zeros. Returns whether it was done: not by a leaf that only writes whole runs, and not where the run was
+    /// not begun since the leaf was opened, or ends elsewhere.
+    ///
+    /// # Errors
+    /// As [`Leaf::write`].
+    fn append(&self, run: Extent, at: usize, bytes: &[u8]) -> Result<bool> {
+        let _ = (run, at, bytes);
+        Ok(false)
+    }
+
+    /// Where the next step of a run begins that is written in steps; `None` of another one.
+    fn tail(&self, run: Extent) -> Option<usize> {
+        let _ = run;
+        None
+    }
 
     /// Reads bytes of a run from its byte `at` on.
     ///
@@ -178,6 +204,44 @@ mod tests {
             leaf.sync().unwrap();
             leaf.read(Extent { block: 1, blocks: 1 }, 0, &mut to).unwrap();
             assert_eq!(to, [4; 3]);
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_written_in_steps_is_read_up_to_the_last_one_and_freed_when_no_reader_has_it() {
+        for leaf in leaves() {
+            leaf.grow_to(100).unwrap();
+            let run = Extent { block: 8, blocks: 2 };
+            assert_eq!(leaf.appends(), leaf.name().starts_with("pmem:"));
+            if !leaf.appends() {
+                assert!(!leaf.append(run, 0, &[1; 64]).unwrap() && leaf.tail(run).is_none());
+                continue;
+            }
+            assert!(!leaf.append(run, 64, &[1; 64]).unwrap(), "it was not begun");
+            assert!(leaf.append(run, 0, &[1; 64]).unwrap());
+            assert!(matches!(leaf.append(run, 0, &[2; 64]), Err(Error::Busy { .. })));
+            assert!(matches!(
+                leaf.write(Extent { block: 9, blocks: 1 }, &[0; BLOCK]),
+                Err(Error::Busy { .. })
+            ));
+            let pinned = leaf.pin(run, 0, 64).unwrap().unwrap();
+            assert!(
+                !leaf.append(run, 63, &[2; 64]).unwrap()
+                    && !leaf.append(run, 65, &[2; 64]).unwrap()
+            );
+            assert_eq!(leaf.tail(run), Some(64));
+            assert!(leaf.append(run, 64, &[2; 128]).unwrap());
+            leaf.sync().unwrap();
+            assert!(leaf.pin(run, 128, 65).unwrap().is_none(), "it is not that long");
+            let mut to = [9; 256];
+            leaf.read(run, 0, &mut to).unwrap();
+            assert_eq!(to[..], [&[1; 64][..], &[2; 128], &[0; 64]].concat());
+            leaf.adopt(run).unwrap();
+            assert!(!leaf.free(run), "it is pinned");
+            drop(pinned);
+            assert!(leaf.free(run) && leaf.tail(run).is_none());
+            leaf.write(Extent { block: 9, blocks: 1 }, &[7; BLOCK]).unwrap();
+            leaf.sync().unwrap();
         }
     }
 

@@ -6,7 +6,8 @@
 //!                 2   blocks 512..1024, ...
 //! ```
 //!
-//! A run is written once, as a parcel that is then kept: immutable, and readable in place under a pin.
+//! A run is written once, as a parcel that is then kept: immutable, and readable in place under a pin. Or it is written
+//! in steps, of which each is immutable then (`appended`).
 //!
 //! **Durability.** A processor waits for its own streaming stores only, so their proof cannot be left to the thread
 //! that calls `sync`. Where a fence is an instruction, a write streams and fences before it returns, at the price of
@@ -27,6 +28,7 @@ use halite_alloc::{Device, SEGMENT};
 use halite_pmem::{Domain, Flushed, Fresh, Parcels, Pinned, Pool};
 use halite_sim::locks::{Mutex, RwLock};
 
+use super::appended::AppendedRuns;
 use super::{LABEL_AREA, Leaf, check, check_label};
 use crate::{BLOCK, Error, Extent, Result, SEGMENT_BLOCKS};
 
@@ -43,6 +45,8 @@ pub struct PmemLeaf {
     pool: Pool,
     blocks_max: u64,
     segments: RwLock<Vec<Arc<Parcels>>>,
+    /// Runs that are written in steps.
+    appended: AppendedRuns,
     /// Held while a run that is not kept is read, and while a kept one is given up. Taken before `unsynced`.
     taking: Mutex<()>,
     unsynced: Mutex<Unsynced>,
@@ -106,6 +110,7 @@ impl PmemLeaf {
     ) -> Self {
         Self {
             name,
+            appended: AppendedRuns::new(labels.pool().clone()),
             pool: labels.pool().clone(),
             device,
             blocks_max,
@@ -204,8 +209,31 @@ impl Leaf for PmemLeaf {
         Ok(())
     }
 
+    fn appends(&self) -> bool {
+        true
+    }
+
+    fn append(&self, run: Extent, at: usize, bytes: &[u8]) -> Result<bool> {
+        check(self, run, at, bytes.len())?;
+        if at > 0 {
+            return self.appended.append(run.block, at as u64, bytes);
+        }
+        let (parcels, start) = self.segment(run);
+        let parcel = parcels.take(start, run.byte_len() as u64);
+        let parcel = parcel.map_err(|error| self.busy(run, error))?;
+        self.appended.begin(run.block, parcel.into_fresh(), bytes)?;
+        Ok(true)
+    }
+
+    fn tail(&self, run: Extent) -> Option<usize> {
+        self.appended.tail(run.block).map(|tail| tail as usize)
+    }
+
     fn read(&self, run: Extent, at: usize, to: &mut [u8]) -> Result<()> {
         check(self, run, at, to.len())?;
+        if self.appended.read(run.block, at as u64, to) {
+            return Ok(());
+        }
         let (parcels, start) = self.segment(run);
         let copy = |bytes: &[u8], to: &mut [u8]| to.copy_from_slice(&bytes[at..at + to.len()]);
         if let Some(pinned) = parcels.pin(start, run.byte_len() as u64) {
@@ -226,6 +254,9 @@ impl Leaf for PmemLeaf {
     fn patch(&self, run: Extent, at: usize, bytes: &[u8]) -> Result<bool> {
         check(self, run, at, bytes.len())?;
         let ((parcels, start), len) = (self.segment(run), run.byte_len() as u64);
+        if self.appended.has(run.block) {
+            return Ok(false);
+        }
         // Readers that find nothing kept wait for this lock.
         let _taking = self.taking.lock();
         if !reclaim(&parcels, start) {
@@ -244,7 +275,7 @@ impl Leaf for PmemLeaf {
     fn adopt(&self, run: Extent) -> Result<()> {
         check(self, run, 0, 0)?;
         let ((parcels, at), len) = (self.segment(run), run.byte_len() as u64);
-        if parcels.is_kept(at, len) {
+        if parcels.is_kept(at, len) || self.appended.has(run.block) {
             return Ok(());
         }
         let _taking = self.taking.lock();
@@ -257,6 +288,9 @@ impl Leaf for PmemLeaf {
     fn free(&self, run: Extent) -> bool {
         if check(self, run, 0, 0).is_err() {
             return true;
+        }
+        if !self.appended.free(run.block) {
+            return false;
         }
         let (parcels, at) = self.segment(run);
         let _taking = self.taking.lock();
@@ -271,8 +305,10 @@ impl Leaf for PmemLeaf {
     fn pin(&self, run: Extent, at: usize, len: usize) -> Result<Option<Pinned>> {
         check(self, run, at, len)?;
         let (parcels, start) = self.segment(run);
-        let pinned = parcels.pin(start, run.byte_len() as u64);
-        Ok(pinned.map(|pinned| pinned.slice(at..at + len)))
+        if let Some(pinned) = parcels.pin(start, run.byte_len() as u64) {
+            return Ok(Some(pinned.slice(at..at + len)));
+        }
+        Ok(self.appended.pin(run.block, at as u64..(at + len) as u64))
     }
 
     fn sync(&self) -> Result<()> {
@@ -290,6 +326,7 @@ impl Leaf for PmemLeaf {
                 flushed.push(parcels.flush(at, run.byte_len() as u64));
             }
         }
+        self.appended.flush(&mut flushed);
         if !flushed.is_empty() {
             self.pool.fence_all(&flushed)?;
         }

@@ -98,9 +98,10 @@ impl Agent {
         let reward = -(1.0 - GAMMA) * (self.cost * state.hot(mean) + OVERFULL * overfull);
         if let Some(before) = self.before.replace(now) {
             let error = reward + GAMMA * self.value(&now) - self.value(&before);
-            for rule in 0..RULES {
-                self.traces[rule] = GAMMA * LAMBDA * self.traces[rule] + before[rule];
-                self.weights[rule] += RATE * error * self.traces[rule];
+            let rules = self.traces.iter_mut().zip(&mut self.weights).zip(before);
+            for ((trace, weight), membership) in rules {
+                *trace = GAMMA * LAMBDA * *trace + membership;
+                *weight += RATE * error * *trace;
             }
         }
     }

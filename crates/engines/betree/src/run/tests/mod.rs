@@ -6,3 +6,4 @@ mod merged;
 mod model;
 mod moves;
 mod runs;
+mod steps;

@@ -8,7 +8,9 @@ use halite_codec::{Compression, Seed};
 use proptest::prelude::*;
 
 use super::super::test_storage::MemoryExtents;
-use super::super::{DeletedRange, DeletedRanges, Run, RunOptions, RunPointer, RunStore, RunWriter};
+use super::super::{
+    DeletedRange, DeletedRanges, Layout, Run, RunOptions, RunPointer, RunStore, RunWriter,
+};
 use crate::message::{Kind, LargeValue, Message, MessageAction, Piece, UpsertBuilder};
 use crate::storage::{Address, Extent};
 
@@ -100,6 +102,16 @@ pub(super) fn writer<'a>(
     shape: Shape,
     birth: u64,
 ) -> RunWriter<'a> {
+    laid_out_writer(extents, written, shape, birth, Layout::Whole)
+}
+
+fn laid_out_writer<'a>(
+    extents: &'a MemoryExtents,
+    written: &'a mut Vec<Extent>,
+    shape: Shape,
+    birth: u64,
+    layout: Layout,
+) -> RunWriter<'a> {
     let Shape { part_bytes, blocks, compression, has_filter } = shape;
     let options = RunOptions {
         class: 1,
@@ -110,7 +122,8 @@ pub(super) fn writer<'a>(
         seed: SEED,
         birth,
     };
-    RunWriter::new(extents, written, &options).with_extents_of(blocks)
+    let scratch = Box::leak(Box::default());
+    RunWriter::new(extents, written, &options, layout, scratch).with_extents_of(blocks)
 }
 
 impl Model {
@@ -121,8 +134,19 @@ impl Model {
         shape: Shape,
         birth: u64,
     ) -> Option<RunPointer> {
+        self.place(extents, shape, birth, Layout::Whole)
+    }
+
+    /// Writes the run to a place, and passes its pointer through its encoding.
+    pub(super) fn place(
+        &self,
+        extents: &MemoryExtents,
+        shape: Shape,
+        birth: u64,
+        layout: Layout,
+    ) -> Option<RunPointer> {
         let mut written = Vec::new();
-        let mut writer = writer(extents, &mut written, shape, birth);
+        let mut writer = laid_out_writer(extents, &mut written, shape, birth, layout);
         self.ranges.iter().for_each(|(start, end)| writer.delete_range(start, end.as_deref()));
         self.messages.iter().for_each(|(key, message)| writer.add(key, view(message)).unwrap());
         let bytes = self
@@ -134,7 +158,7 @@ impl Model {
         let pointer = writer.finish().unwrap();
         assert_eq!(pointer.is_none(), self.messages.is_empty() && self.ranges.is_empty());
         let pointer = pointer?;
-        assert_eq!(written, pointer.extents.to_vec());
+        assert_eq!(written, pointer.own_extents().to_vec());
         assert_eq!((pointer.birth, pointer.bytes), (birth, bytes as u64));
         let larges: Vec<LargeValue> =
             self.messages.values().filter_map(|message| view(message).large().unwrap()).collect();

@@ -61,10 +61,10 @@ proptest! {
     }
 }
 
-const SHAPE: Shape =
+pub(super) const SHAPE: Shape =
     Shape { part_bytes: 64, blocks: 1, compression: Compression::None, has_filter: true };
 
-fn numbered(count: u32, len: usize) -> Model {
+pub(super) fn numbered(count: u32, len: usize) -> Model {
     let message = |n: u32| (Kind::Insert, n.to_le_bytes().repeat(len / 4));
     Model {
         messages: (0..count).map(|n| (format!("key {n:08}").into_bytes(), message(n))).collect(),
