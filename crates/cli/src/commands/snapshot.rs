@@ -153,9 +153,13 @@ fn done<T>(place: &Place, result: halite::Result<T>) -> Result<T> {
     result.map_err(|error| in_database(&place.path, error))
 }
 
-fn print(SnapshotInfo { name, number, clones }: &SnapshotInfo, as_json: bool) -> Result<()> {
+fn print(snapshot: &SnapshotInfo, as_json: bool) -> Result<()> {
+    let SnapshotInfo { name, number, identity, clones } = snapshot;
     if as_json {
-        return output::json(&json!({ "name": name, "number": number, "clones": clones }));
+        let identity = format!("{identity:032x}");
+        let fields =
+            json!({ "name": name, "number": number, "identity": identity, "clones": clones });
+        return output::json(&fields);
     }
     let mut line = escape::to_text(name.as_bytes());
     if !clones.is_empty() {

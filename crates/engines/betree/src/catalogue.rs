@@ -7,17 +7,25 @@
 //! 1 | name       a dataset: its number, u32 little-endian; of a clone, also the number of the dataset, and the number,
 //!                u64, of the snapshot that it began as
 //! 2 | dataset u32 big-endian | name
-//!                a snapshot: its number, u64 little-endian
+//!                a snapshot: its number, u64 little-endian, and its identity, u128 little-endian
 //! 3              the number that the next snapshot gets, u64 little-endian
 //! 4              the last command (`dataset/command.rs`)
 //! 5 | dataset u32 big-endian
 //!                the storage class that the dataset prefers, u8
 //! 5 | dataset u32 big-endian | object u64 big-endian
 //!                the storage class that an object of it prefers, u8
+//! 8 | dataset u32 big-endian
+//!                the name of the action of its messages
+//! 6 | dataset u32 big-endian
+//!                bytes by which copies may have made its keys longer than the longest of a put, u32 little-endian
+//! 7 | dataset u32 big-endian
+//!                how far a stream was received in a dataset that stages it (`transfer/receive.rs`)
 //! ```
 //!
-//! Names that begin with [`OWN`] are of the engine's own datasets, which no user of key spaces sees or reaches.
+//! Names that begin with [`OWN`] or [`RECEIVING`] are of the engine's own datasets, which no user of key spaces sees or reaches.
 //! A change costs a copy of the path to an entry of a persistent map, however many datasets there are.
+
+mod facts;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,6 +49,10 @@ const NAME: u8 = 1;
 
 /// The beginning of the names of the engine's own datasets.
 pub(crate) const OWN: &str = "\0objects/";
+
+/// The beginning of the names of datasets in which streams are staged.
+pub(crate) const RECEIVING: &str = "\0receive/";
+
 const SNAPSHOT: u8 = 2;
 
 const NEXT_SNAPSHOT: u8 = 3;
@@ -49,6 +61,21 @@ const NEXT_SNAPSHOT: u8 = 3;
 pub(crate) const COMMAND: u8 = 4;
 
 const PREFERENCE: u8 = 5;
+
+const ACTION: u8 = 8;
+
+const GROWTH: u8 = 6;
+
+/// The tag of keys that say how far a stream was received.
+pub(crate) const RECEIVED: u8 = 7;
+
+/// A snapshot of a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) number: u64,
+    /// A number that no other snapshot has, but for those that it was sent to.
+    pub(crate) identity: u128,
+}
 
 /// A snapshot: its dataset, and its number.
 pub(crate) type SnapshotId = (u32, u64);
@@ -61,12 +88,16 @@ pub(crate) struct Catalogue {
     /// The engine's own datasets.
     own: PersistentMap<Arc<str>, u32>,
     next: u32,
-    /// The numbers of snapshots, by dataset and name.
-    snapshots: PersistentMap<(u32, Arc<str>), u64>,
+    /// By dataset and name.
+    snapshots: PersistentMap<(u32, Arc<str>), Snapshot>,
     /// The snapshots that clones began as, by the clones' numbers.
     origins: PersistentMap<u32, SnapshotId>,
     next_snapshot: u64,
     preferences: Preferences,
+    /// Bytes by which copies may have made the keys of datasets longer.
+    growths: PersistentMap<u32, u32>,
+    /// The names of the actions of datasets.
+    actions: PersistentMap<u32, Arc<str>>,
 }
 
 impl Default for Catalogue {
@@ -80,6 +111,8 @@ impl Default for Catalogue {
             origins: PersistentMap::default(),
             next_snapshot: 1,
             preferences: Preferences::default(),
+            growths: PersistentMap::default(),
+            actions: PersistentMap::default(),
         }
     }
 }
@@ -87,10 +120,15 @@ impl Default for Catalogue {
 /// Refuses a name that no dataset of a user can have.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     check_key_space_name(name)?;
-    match name.starts_with(OWN) {
+    match is_own(name) {
         true => Err(crate::Error::OwnName.into()),
         false => Ok(()),
     }
+}
+
+/// Whether a name is of a dataset of the engine's own.
+fn is_own(name: &str) -> bool {
+    name.starts_with(OWN) || name.starts_with(RECEIVING)
 }
 
 fn damaged(why: &str) -> Error {
@@ -149,10 +187,29 @@ impl Catalogue {
                 let (dataset, name) =
                     key.split_first_chunk().ok_or_else(|| damaged("a snapshot has no dataset"))?;
                 let key = (u32::from_be_bytes(*dataset), text(name)?.into());
-                self.snapshots.insert(key, snapshot_number(value)?);
+                let (number, identity) = value
+                    .split_at_checked(size_of::<u64>())
+                    .ok_or_else(|| damaged("a snapshot has no number"))?;
+                let identity = identity.try_into().map(u128::from_le_bytes);
+                let identity = identity.map_err(|_| damaged("a snapshot has no identity"))?;
+                let number = snapshot_number(number)?;
+                self.snapshots.insert(key, Snapshot { number, identity });
             }
             [NEXT_SNAPSHOT] => self.next_snapshot = snapshot_number(value)?,
-            [COMMAND] => {}
+            [COMMAND] | [RECEIVED, ..] => {}
+            [ACTION, dataset @ ..] => {
+                let dataset = dataset.try_into().map(u32::from_be_bytes);
+                let dataset = dataset.map_err(|_| damaged("an action is of no dataset"))?;
+                self.actions.insert(dataset, text(value)?.into());
+            }
+            [GROWTH, dataset @ ..] => {
+                let dataset = dataset.try_into().map(u32::from_be_bytes);
+                let growth = value.try_into().map(u32::from_le_bytes);
+                let (Ok(dataset), Ok(growth)) = (dataset, growth) else {
+                    return Err(damaged("an entry of the growth of keys is none"));
+                };
+                self.growths.insert(dataset, growth);
+            }
             [PREFERENCE, key @ ..] => {
                 let of = preference_of(key).ok_or_else(|| damaged("a preference is of nothing"))?;
                 let (dataset, object) = of;
@@ -177,7 +234,7 @@ impl Catalogue {
             return Err(damaged("it does not know the number of the next dataset"));
         }
         let mut numbers = BTreeSet::new();
-        for ((dataset, _), &number) in self.snapshots.iter() {
+        for ((dataset, _), &Snapshot { number, .. }) in self.snapshots.iter() {
             if number >= self.next_snapshot || !numbers.insert((*dataset, number)) {
                 return Err(damaged("it does not know the number of the next snapshot"));
             }
@@ -191,7 +248,7 @@ impl Catalogue {
 
     fn insert(&mut self, id: u32, name: &str) {
         let name: Arc<str> = name.into();
-        if name.starts_with(OWN) {
+        if is_own(&name) {
             self.own.insert(name, id);
             return;
         }
@@ -250,6 +307,12 @@ impl Catalogue {
         changed.next = id + 1;
         origin.into_iter().for_each(|origin| changed.origins.insert(id, origin));
         changed.push_dataset(id, name, batch);
+        if let Some((dataset, _)) = origin {
+            changed = changed.with_growth(KeySpaceId(id), self.growth(dataset), batch);
+            if let Some(name) = self.action(dataset) {
+                changed = changed.with_action(KeySpaceId(id), name, batch);
+            }
+        }
         batch.push(CATALOGUE, Kind::Insert, &[NEXT], &changed.next.to_le_bytes());
         Ok((changed, KeySpaceId(id)))
     }
@@ -275,17 +338,41 @@ impl Catalogue {
         Ok(changed)
     }
 
+    /// The catalogue in which a dataset of the engine's own is a user's, and its changes, which are added to a batch.
+    pub(crate) fn adopted(&self, own: &str, name: &str, batch: &mut Batch) -> Result<Self> {
+        let id = self.find_own(own).ok_or(Error::NoSuchKeySpace)?;
+        let mut changed = self.clone();
+        changed.own.remove(own);
+        changed.insert(id, name);
+        batch.push(CATALOGUE, Kind::Delete, &[&[NAME], own.as_bytes()].concat(), &[]);
+        changed.push_dataset(id, name, batch);
+        Ok(changed)
+    }
+
     /// The number of a snapshot of a dataset.
     pub(crate) fn snapshot(&self, space: KeySpaceId, name: &str) -> Option<u64> {
+        self.snapshot_of(space, name).map(|snapshot| snapshot.number)
+    }
+
+    /// A snapshot of a dataset.
+    pub(crate) fn snapshot_of(&self, space: KeySpaceId, name: &str) -> Option<Snapshot> {
         self.snapshots.get(&(space.0, Arc::from(name))).copied()
     }
 
     /// The snapshots of a dataset, by name.
     pub(crate) fn snapshots_of(&self, space: KeySpaceId) -> impl Iterator<Item = (&Arc<str>, u64)> {
+        self.snapshots_with(space).map(|(name, snapshot)| (name, snapshot.number))
+    }
+
+    /// These, with their identities.
+    pub(crate) fn snapshots_with(
+        &self,
+        space: KeySpaceId,
+    ) -> impl Iterator<Item = (&Arc<str>, Snapshot)> {
         let first = (space.0, Arc::from(""));
         let of_dataset =
             self.snapshots.iter_from(&first).take_while(move |((of, _), _)| *of == space.0);
-        of_dataset.map(|((_, name), number)| (name, *number))
+        of_dataset.map(|((_, name), snapshot)| (name, *snapshot))
     }
 
     /// The snapshot that a dataset began as.
@@ -304,13 +391,15 @@ impl Catalogue {
         &self,
         space: KeySpaceId,
         name: &str,
+        identity: u128,
         batch: &mut Batch,
     ) -> (Self, u64) {
         let mut changed = self.clone();
         let number = self.next_snapshot;
         changed.next_snapshot += 1;
-        changed.snapshots.insert((space.0, name.into()), number);
-        batch.push(CATALOGUE, Kind::Insert, &snapshot_key(space, name), &number.to_le_bytes());
+        changed.snapshots.insert((space.0, name.into()), Snapshot { number, identity });
+        let value = [&number.to_le_bytes()[..], &identity.to_le_bytes()].concat();
+        batch.push(CATALOGUE, Kind::Insert, &snapshot_key(space, name), &value);
         batch.push(CATALOGUE, Kind::Insert, &[NEXT_SNAPSHOT], &changed.next_snapshot.to_le_bytes());
         (changed, number)
     }
@@ -337,6 +426,7 @@ impl Catalogue {
         changed.origins.remove(&space.0);
         changed.preferences.forget(space.0);
         push_drop(space.0, &name, batch);
+        changed.forget(space.0, batch);
         Ok(changed)
     }
 
@@ -408,8 +498,8 @@ mod tests {
         assert!(three.without(a, &mut batch).is_err());
         assert!(three.snapshots_of(b).next().is_none());
         let mut batch = Batch::default();
-        let (four, one) = three.with_snapshot(b, "s", &mut batch);
-        let (five, two) = four.with_snapshot(b, "r", &mut batch);
+        let (four, one) = three.with_snapshot(b, "s", 7, &mut batch);
+        let (five, two) = four.with_snapshot(b, "r", 8, &mut batch);
         let (six, clone) = five.with_origin("c", Some((b.0, one)), &mut batch).unwrap();
         let seven =
             six.renamed(clone, "d", &mut batch).unwrap().without_snapshot(b, "r", &mut batch);
@@ -438,7 +528,7 @@ mod tests {
         );
         read.snapshots.remove(&(b.0, Arc::from("s")));
         assert!(read.check_read().is_err(), "a clone is of no snapshot");
-        assert!(read.read(&[NEXT], &[1]).is_err() && read.read(&[7], &[1, 0, 0, 0]).is_err());
+        assert!(read.read(&[NEXT], &[1]).is_err() && read.read(&[9], &[1, 0, 0, 0]).is_err());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use halite_contract::{
 };
 
 use crate::catalogue::{Catalogue, check_name};
-use crate::message::Kind;
+use crate::message::{Kind, of_message};
+use crate::messages::Change;
 use crate::migration::Migrator;
 use crate::object::ObjectStore;
 use crate::object::stores::{self, Stores};
@@ -23,6 +24,7 @@ use crate::store::Store;
 use crate::store::commit::Commit;
 use crate::store::signals::Maintenance;
 use crate::store::written_large::{NumberedValue, WrittenLarge};
+use crate::transfer::Receiving;
 use crate::validation::validate;
 use crate::verify::verify;
 
@@ -33,6 +35,7 @@ pub struct Betree {
     maintenance: Option<Maintenance>,
     pub(crate) store: Arc<Store>,
     objects: Stores,
+    pub(crate) receiving: Receiving,
 }
 
 impl Betree {
@@ -52,7 +55,8 @@ impl Betree {
         let maintenance = Some(Maintenance::start(&store)?);
         store.signals.wake();
         let migrator = Migrator::start(&store)?;
-        Ok(Self { migrator, maintenance, store, objects: Stores::default() })
+        let (objects, receiving) = Default::default();
+        Ok(Self { migrator, maintenance, store, objects, receiving })
     }
 
     /// Opens an object store, or creates it. Its name is no name of a key space.
@@ -78,9 +82,9 @@ impl Betree {
         self.objects.remove(&self.store, name)
     }
 
-    fn write_for(
+    pub(crate) fn write_for<'a>(
         &self,
-        ops: &[Op<'_>],
+        changes: impl Iterator<Item = Change<'a>> + Clone,
         purpose: Purpose,
         durability: Durability,
         expected: &[Expectation<'_>],
@@ -88,39 +92,52 @@ impl Betree {
         let store = &*self.store;
         let catalogue = store.catalogue.load();
         let mut user_bytes = 0;
-        for op in ops {
-            op.check()?;
-            catalogue.check(op.space())?;
-            if let Op::Put { key, value, .. } = op {
-                user_bytes += (key.len() + value.len()) as u64;
-            }
+        let mut is_empty = true;
+        for change in changes.clone() {
+            change.check()?;
+            catalogue.check(change.space())?;
+            is_empty = false;
+            user_bytes += match change {
+                Change::Op(Op::Put { key, value, .. }) => key.len() + value.len(),
+                Change::Op(_) => 0,
+                Change::Upsert { key, upsert, .. } => key.len() + upsert.payload().len(),
+                Change::Message { key, message, .. } => key.len() + message.len(),
+            } as u64;
         }
-        if ops.is_empty() && expected.is_empty() {
+        if is_empty && expected.is_empty() {
             return if durability == Durability::Immediate { store.sync() } else { Ok(()) };
         }
-        let values = ops.iter().enumerate().filter_map(|(number, op)| match op {
-            Op::Put { space, key, value } => {
+        let values = changes.clone().enumerate().filter_map(|(number, change)| match change {
+            Change::Op(Op::Put { space, key, value }) => {
                 Some(NumberedValue { number, dataset: space.0, key, value })
             }
             _ => None,
         });
         let large = WrittenLarge::write(store, values)?;
         let mut batch = Batch::default();
-        for (number, op) in ops.iter().enumerate() {
-            match *op {
-                Op::Put { space, key, value } => match large.of(number) {
+        for (number, change) in changes.clone().enumerate() {
+            match change {
+                Change::Upsert { space, key, upsert } => {
+                    batch.push(space.0, Kind::Upsert, key, upsert.payload());
+                }
+                Change::Message { space, key, message } => {
+                    batch.push(space.0, Kind::Custom, key, &of_message(message));
+                }
+                Change::Op(Op::Put { space, key, value }) => match large.of(number) {
                     Some(reference) => batch.push(space.0, Kind::InsertLarge, key, reference),
                     None => batch.push(space.0, Kind::Insert, key, value),
                 },
-                Op::Delete { space, key } => batch.push(space.0, Kind::Delete, key, &[]),
-                Op::DeleteRange { space, start, end } => {
+                Change::Op(Op::Delete { space, key }) => {
+                    batch.push(space.0, Kind::Delete, key, &[])
+                }
+                Change::Op(Op::DeleteRange { space, start, end }) => {
                     if end.is_none_or(|end| start < end) {
                         batch.push_range(space.0, start, end);
                     }
                 }
             }
         }
-        let mut write = Write { ops, expected };
+        let mut write = Write { changes, expected };
         store.commit(&batch, purpose, durability, &mut write)?;
         large.keep();
         store.note_user_bytes(user_bytes);
@@ -146,16 +163,21 @@ const CLASS_FIGURES: [[&str; 4]; 4] = [
     ["class_3_used_bytes", "class_3_reads", "class_3_read_bytes", "class_3_migrated_bytes"],
 ];
 
+/// Operations as changes.
+fn of_ops<'a>(ops: &'a [Op<'a>]) -> impl Iterator<Item = Change<'a>> + Clone {
+    ops.iter().map(|op| Change::Op(*op))
+}
+
 /// The conditions of a write.
-struct Write<'a> {
-    ops: &'a [Op<'a>],
+struct Write<'a, I> {
+    changes: I,
     expected: &'a [Expectation<'a>],
 }
 
-impl Commit for Write<'_> {
+impl<'c, I: Iterator<Item = Change<'c>> + Clone> Commit for Write<'_, I> {
     fn check(&mut self, store: &Store) -> Result<()> {
         let catalogue = store.catalogue.load();
-        self.ops.iter().try_for_each(|op| catalogue.check(op.space()))?;
+        self.changes.clone().try_for_each(|change| catalogue.check(change.space()))?;
         for expected in self.expected {
             validate(store, &catalogue, expected)?;
         }
@@ -243,7 +265,7 @@ impl Engine for Betree {
     }
 
     fn write(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, &[])
+        self.write_for(of_ops(ops), Purpose::of(ops, Purpose::Put), durability, &[])
     }
 
     fn scan(&self, space: KeySpaceId, range: KeyRange, direction: Direction) -> Result<Scan> {
@@ -282,13 +304,13 @@ impl Transactional for Betree {
         durability: Durability,
         expected: &[Expectation<'_>],
     ) -> Result<()> {
-        self.write_for(ops, Purpose::of(ops, Purpose::Put), durability, expected)
+        self.write_for(of_ops(ops), Purpose::of(ops, Purpose::Put), durability, expected)
     }
 }
 
 impl SpaceManagement for Betree {
     fn write_bookkeeping(&self, ops: &[Op<'_>], durability: Durability) -> Result<()> {
-        self.write_for(ops, Purpose::of(ops, Purpose::Bookkeeping), durability, &[])
+        self.write_for(of_ops(ops), Purpose::of(ops, Purpose::Bookkeeping), durability, &[])
     }
 
     /// Flushes a memtable that is frozen, and if there is none, migrates, where the store has no threads for that.

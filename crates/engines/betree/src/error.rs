@@ -7,6 +7,7 @@ use halite_contract::{ErrorClass, OwnError};
 use crate::catalogue::OWN;
 use crate::object::limits::{NAME_LEN_MAX, OBJECT_LEN_MAX, STORE_NAME_LEN_MAX};
 use crate::storage::Address;
+use crate::transfer::StreamError;
 
 /// A result of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -127,6 +128,18 @@ pub enum Error {
         name: String,
         /// One of the newer ones.
         newer: String,
+    },
+
+    /// A copy would make keys too long.
+    #[error(
+        "copies may have made the keys {growth} bytes longer then, and {max} bytes is the most; choose a shorter prefix, or \
+         write the keys anew"
+    )]
+    CopyGrowsKeys {
+        /// Bytes by which copies may have made keys longer then.
+        growth: usize,
+        /// The most bytes.
+        max: usize,
     },
 
     /// The build lacks what the options ask for.
@@ -284,6 +297,57 @@ pub enum Error {
     /// The store of an object was closed.
     #[error("the store was closed; open it, its object stores and objects again")]
     Closed,
+
+    /// A dataset has no action for messages.
+    #[error("the dataset has no action for messages; set one before the first message")]
+    NoAction,
+
+    /// An action is not registered.
+    #[error(
+        "the action `{action}` of the dataset's messages is not registered; open the store with it in its options"
+    )]
+    ActionMissing {
+        /// Its name.
+        action: String,
+    },
+
+    /// An action panicked, or broke its law.
+    #[error(
+        "the action `{action}` of the dataset's messages panicked, or broke its law; mend it, and open the store again"
+    )]
+    ActionFailed {
+        /// Its name.
+        action: String,
+    },
+
+    /// A dataset has another action.
+    #[error("the dataset has the action `{action}` for its messages, and keeps it")]
+    OtherAction {
+        /// Its name.
+        action: String,
+    },
+
+    /// A message is too long.
+    #[error("an upsert, or a message, has at most {max} bytes, this one has {len}; send several")]
+    MessageTooLong {
+        /// Its bytes.
+        len: usize,
+        /// The most bytes.
+        max: usize,
+    },
+
+    /// An upsert would make a value too long.
+    #[error("a value has at most {max} bytes, and the upsert makes one of {len}")]
+    UpsertTooLong {
+        /// The value's bytes.
+        len: usize,
+        /// The most bytes.
+        max: usize,
+    },
+
+    /// A snapshot cannot be sent, or received.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
 
     /// An error of a device of the storage pool.
     #[error(transparent)]

@@ -1,6 +1,7 @@
 //! The Bε-tree engine.
 #![forbid(unsafe_code)]
 
+mod actions;
 mod administration;
 mod allocation;
 mod capabilities;
@@ -13,9 +14,11 @@ mod failure;
 mod heat;
 mod home;
 mod large;
+mod layers;
 mod log;
 mod memtable;
 mod message;
+mod messages;
 mod migration;
 pub mod object;
 mod open;
@@ -33,10 +36,13 @@ mod settings;
 mod snapshot;
 mod storage;
 mod store;
+mod transfer;
 mod tree;
 mod validation;
 mod verify;
 
+pub use actions::MessageActions;
+pub use dataset::copy::RangeCopy;
 pub use engine::Betree;
 pub use error::{Error, Result};
 pub use halite_contract::{
@@ -45,8 +51,10 @@ pub use halite_contract::{
 };
 pub use halite_vdev::{LeafPlace, LeafState, LeafStats, LeafStatus, Position, Topology};
 pub use message::MessageAction;
+pub use messages::{Change, MESSAGE_LEN_MAX, Upsert};
 pub use migration::{MigrationReport, MigrationRound};
 pub use options::{BetreeOptions, Buffers, Migration, Policy};
 pub use placement::Placement;
 pub use registration::REGISTRATION;
 pub use storage::Address;
+pub use transfer::{ReceiveOptions, ReceiveToken, StreamError, TransferReport};

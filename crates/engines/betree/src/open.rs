@@ -20,8 +20,10 @@ use halite_disk::Disk;
 use halite_pmem::Pool;
 
 use crate::Error as BetreeError;
+use crate::actions::Actions;
 use crate::allocation::{Bits, DeviceSpace, StoredSegment};
 use crate::catalogue::{CATALOGUE, Catalogue};
+use crate::dataset::copy::regraft;
 use crate::dataset::histories::Histories;
 use crate::devices;
 use crate::devices::Places;
@@ -97,6 +99,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     let mut store = open_made(options, home, &disk, places)?;
     store.recovery.clean = was_clean;
     store.flush_commands()?;
+    regraft(&store)?;
     if store
         .home
         .root(REPAIRED)
@@ -189,6 +192,7 @@ fn open_made(
         seed,
         settings.tree,
         superblock.epoch,
+        Actions::new(own.actions.clone()),
     ));
 
     let root_tree = record.tree.map_or_else(Tree::empty, Tree::of_stored);
@@ -228,8 +232,12 @@ fn open_made(
         trees: Arc::new(dataset_trees),
         snapshots,
         replaced: Vec::new(),
+        grafts: Vec::new(),
     });
     let catalogue = read_catalogue(&trees, &view, last)?;
+    for (dataset, action) in catalogue.actions() {
+        trees.actions.set(dataset, action);
+    }
     let recent = Recent::default();
     view.memtables()
         .collect::<Vec<_>>()

@@ -7,6 +7,7 @@ use halite_codec::Compression;
 use halite_contract::{EngineOptions, OwnOptions};
 use halite_vdev::Topology;
 
+use crate::actions::MessageActions;
 use crate::placement::Placement;
 
 /// How data is chosen that moves between storage classes.
@@ -104,6 +105,8 @@ pub struct BetreeOptions {
     /// Automatic migration between the storage classes. `None`: data moves only where it is written anew, or when
     /// [`Betree::migrate`](crate::Betree::migrate) is called.
     pub migration: Option<Migration>,
+    /// The actions that datasets may have for their messages.
+    pub actions: MessageActions,
 }
 
 impl BetreeOptions {
@@ -139,6 +142,7 @@ impl Default for BetreeOptions {
             cache_bytes: 256 << 20,
             placement: Placement::default(),
             migration: None,
+            actions: MessageActions::default(),
         }
     }
 }

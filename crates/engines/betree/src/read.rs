@@ -3,10 +3,11 @@
 use halite_contract::{Bytes, Result};
 
 use crate::Error;
+use crate::layers::InSource;
 use crate::memtable::{Version, message_of};
-use crate::message::Kind;
+use crate::message::{HeldMessage, Kind, Payload};
 use crate::record::{DATASET, full_key};
-use crate::store::view::View;
+use crate::store::view::{Graft, Layer, View};
 use crate::tree::lookup::Search;
 use crate::tree::{Context, Tree};
 
@@ -39,8 +40,25 @@ fn get_full(
 ) -> Result<Option<Bytes>> {
     let key = &full[DATASET..];
     let mut search = Search::default();
-    let (memtables, tree) = view.of(dataset, at);
-    for memtable in memtables {
+    let (layers, tree) = view.of(dataset, at);
+    let mut action = None;
+    let mut has_asked = false;
+    for layer in layers {
+        let memtable = match layer {
+            Layer::Memtable(memtable) => memtable,
+            Layer::Graft(graft) => {
+                action = context.actions.of(dataset);
+                let Some(found) = get_in_graft(context, graft, key)? else { continue };
+                if let Some(value) = found {
+                    let message =
+                        HeldMessage { kind: Kind::Insert, payload: Payload::Owned(value.to_vec()) };
+                    let added = search.add(key, message, action.as_deref());
+                    added.map_err(|why| Error::Message { why: why.to_owned() })?;
+                }
+                search.end();
+                return explained(context, dataset, search.value(context, key, action.as_deref()));
+            }
+        };
         // Mostly, it is one short value.
         if let Version::Change(stored) = memtable.find(full, at)
             && search.is_empty()
@@ -48,21 +66,52 @@ fn get_full(
         {
             return Ok(Some(Bytes::from(stored.payload)));
         }
-        let found = memtable.search(full, DATASET, at, &mut search, None);
+        if !has_asked {
+            (action, has_asked) = (context.actions.of(dataset), true);
+        }
+        let found = memtable.search(full, DATASET, at, &mut search, action.as_deref());
         found.map_err(|why| Error::Message { why: why.to_owned() })?;
         if search.is_over() {
-            return Ok(search.value(context, key, None)?);
+            return explained(context, dataset, search.value(context, key, action.as_deref()));
         }
     }
-    if let Some(tree) = tree {
-        tree.find(context, key, &mut search, None)?;
+    if !has_asked {
+        action = context.actions.of(dataset);
     }
-    Ok(search.value(context, key, None)?)
+    let found = (|| {
+        if let Some(tree) = tree {
+            tree.find(context, key, &mut search, action.as_deref())?;
+        }
+        search.value(context, key, action.as_deref())
+    })();
+    explained(context, dataset, found)
+}
+
+/// The outcome of reading a dataset: an error of its action gets a name.
+fn explained<T>(context: &Context, dataset: u32, found: crate::Result<T>) -> Result<T> {
+    Ok(found.map_err(|error| context.actions.explain(dataset, error))?)
+}
+
+/// What a graft says of a key: its value, or none, if anything.
+fn get_in_graft(context: &Context, graft: &Graft, key: &[u8]) -> Result<Option<Option<Bytes>>> {
+    for part in &graft.of.parts {
+        if let InSource::At(in_source) = part.find(key)
+            && part.has(&in_source)
+            && let Some(value) = get(context, &graft.view, graft.at, part.source, &in_source)?
+        {
+            return Ok(Some((!part.deletes).then_some(value)));
+        }
+    }
+    Ok(graft.of.ranges.covering(key).is_some().then_some(None))
 }
 
 /// The value of a key in a tree.
-pub(crate) fn get_in_tree(context: &Context, tree: &Tree, key: &[u8]) -> Result<Option<Bytes>> {
-    let mut search = Search::default();
-    tree.find(context, key, &mut search, None)?;
-    Ok(search.value(context, key, None)?)
+pub(crate) fn get_in_tree(
+    context: &Context,
+    (dataset, tree): (u32, &Tree),
+    key: &[u8],
+) -> Result<Option<Bytes>> {
+    let (mut search, action) = (Search::default(), context.actions.of(dataset));
+    let found = tree.find(context, key, &mut search, action.as_deref());
+    explained(context, dataset, found.and_then(|()| search.value(context, key, action.as_deref())))
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use halite_contract::{Bytes, Direction, KeyRange, Result};
 
-use crate::memtable::MemtableSource;
-use crate::record::{DATASET, end_of, full_key};
+use crate::layers::sources;
+use crate::message::Action;
 use crate::run::MergeCursor;
 use crate::store::view::View;
 use crate::tree::cursor::TreeCursor;
@@ -17,6 +17,8 @@ use crate::tree::{Context, Tree};
 pub(crate) struct StoreScan {
     context: Arc<Context>,
     merged: MergeCursor<BoxedSource>,
+    dataset: u32,
+    action: Option<Arc<Action>>,
     direction: Direction,
     state: State,
     /// Dropped last.
@@ -39,42 +41,43 @@ impl StoreScan {
         range: &KeyRange,
         direction: Direction,
     ) -> Self {
-        let lo = full_key(dataset, range.start());
-        let hi = range.end().map_or_else(|| end_of(dataset).to_vec(), |end| full_key(dataset, end));
-        let mut sources: Vec<BoxedSource> = Vec::new();
-        let (memtables, tree) = view.of(dataset, at);
-        for memtable in memtables {
-            let memtable = Arc::clone(memtable);
-            let source = MemtableSource::new(memtable, (&lo, Some(&hi)), DATASET, at, None);
-            sources.push(Box::new(source));
-        }
-        let tree = tree.cloned().unwrap_or_else(Tree::empty);
-        sources.push(Box::new(TreeCursor::new(context, tree, range.start(), range.end(), None)));
-        Self::of_sources(context, view, sources, range, direction)
+        let sources = sources(context, &view, at, dataset, (range.start(), range.end()));
+        Self::of_sources(context, view, dataset, sources, range, direction)
     }
 
     /// The pairs of a range of a tree, which a view keeps.
     pub(crate) fn of_tree(
         context: &Arc<Context>,
         view: Arc<View>,
-        tree: Tree,
+        (dataset, tree): (u32, Tree),
         range: &KeyRange,
         direction: Direction,
     ) -> Self {
-        let cursor = TreeCursor::new(context, tree, range.start(), range.end(), None);
-        Self::of_sources(context, view, vec![Box::new(cursor)], range, direction)
+        let action = context.actions.of(dataset);
+        let cursor = TreeCursor::new(context, tree, range.start(), range.end(), action);
+        Self::of_sources(context, view, dataset, vec![Box::new(cursor)], range, direction)
     }
 
     fn of_sources(
         context: &Arc<Context>,
         view: Arc<View>,
+        dataset: u32,
         sources: Vec<BoxedSource>,
         range: &KeyRange,
         direction: Direction,
     ) -> Self {
-        let merged = MergeCursor::reader(sources, None);
+        let action = context.actions.of(dataset);
+        let merged = MergeCursor::reader(sources, action.clone());
         let state = if range.is_empty() { State::Over } else { State::Before };
-        Self { context: Arc::clone(context), merged, direction, state, _view: view }
+        Self {
+            context: Arc::clone(context),
+            merged,
+            dataset,
+            action,
+            direction,
+            state,
+            _view: view,
+        }
     }
 
     /// Goes to the next key that has a message.
@@ -94,16 +97,22 @@ impl StoreScan {
             let (Some((key, _)), Some(held)) = (self.merged.entry(), self.merged.held()) else {
                 return Ok(None);
             };
-            if let Some(value) = value_of(&self.context, key, held.clone(), None)? {
+            if let Some(value) = value_of(&self.context, key, held.clone(), self.action.as_deref())?
+            {
                 return Ok(Some((Bytes::from(key), value)));
             }
         }
     }
 
+    /// An error of the dataset's action gets a name.
+    fn explain(&self, error: crate::Error) -> halite_contract::Error {
+        self.context.actions.explain(self.dataset, error).into()
+    }
+
     /// The number of pairs.
     pub(crate) fn count_pairs(mut self) -> Result<u64> {
         let mut count = 0;
-        while self.next_pair()?.is_some() {
+        while self.next_pair().map_err(|error| self.explain(error))?.is_some() {
             count += 1;
             if matches!(self.state, State::Over) {
                 break;
@@ -124,6 +133,6 @@ impl Iterator for StoreScan {
         if !matches!(pair, Some(Ok(_))) {
             self.state = State::Over;
         }
-        pair.map(|pair| pair.map_err(Into::into))
+        pair.map(|pair| pair.map_err(|error| self.explain(error)))
     }
 }

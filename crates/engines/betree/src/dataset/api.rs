@@ -6,21 +6,21 @@ use halite_contract::{
     Durability, KeySpaceId, Result, Snapshot, SnapshotInfo, check_key_space_name,
 };
 
-use crate::catalogue::{Catalogue, SnapshotId, check_name};
+use crate::catalogue::{Catalogue, Snapshot as Made, SnapshotId, check_name};
 use crate::dataset::command::Command;
 use crate::dataset::handle::OpenSnapshot;
 use crate::purpose::Purpose;
 use crate::record::Batch;
 use crate::store::Store;
 use crate::store::commit::Commit;
-use crate::store::view::View;
+use crate::store::view::{Behind, View};
 use crate::tree::Tree;
 use crate::{Betree, Error};
 
 /// The commit of a command.
 struct Commanded {
     catalogue: Option<Catalogue>,
-    replaced: Option<(u32, Tree)>,
+    behind: Option<Behind>,
 }
 
 impl Commit for Commanded {
@@ -36,12 +36,12 @@ impl Commit for Commanded {
         true
     }
 
-    fn replaced_tree(&mut self) -> Option<(u32, Tree)> {
-        self.replaced.take()
+    fn behind(&mut self) -> Option<Behind> {
+        self.behind.take()
     }
 }
 
-fn no_snapshot(name: &str) -> halite_contract::Error {
+pub(crate) fn no_snapshot(name: &str) -> halite_contract::Error {
     Error::NoSuchSnapshot { name: name.into() }.into()
 }
 
@@ -56,7 +56,7 @@ fn check_unused(catalogue: &Catalogue, snapshot: SnapshotId, name: &str) -> Resu
 }
 
 /// Refuses the name of a dataset that there is.
-fn check_free(catalogue: &Catalogue, name: &str) -> Result<()> {
+pub(crate) fn check_free(catalogue: &Catalogue, name: &str) -> Result<()> {
     check_name(name)?;
     match catalogue.find(name) {
         Some(_) => Err(Error::KeySpaceExists { name: name.into() }.into()),
@@ -74,11 +74,15 @@ impl Betree {
         purpose: Purpose,
     ) -> Result<()> {
         command.push(&mut batch);
-        let replaced = match command.replaces() {
-            Some((dataset, snapshot)) => Some((dataset, self.snapshot_tree(snapshot)?.1)),
+        let behind = match command.replaces() {
+            Some((dataset, snapshot)) => {
+                let (_, tree) = self.snapshot_tree(snapshot)?;
+                let is_new = matches!(command, Command::Clone { .. });
+                Some(Behind::Tree { dataset, tree, is_new })
+            }
             None => None,
         };
-        let mut commit = Commanded { catalogue: Some(catalogue), replaced };
+        let mut commit = Commanded { catalogue: Some(catalogue), behind };
         self.store.commit(&batch, purpose, Durability::Immediate, &mut commit)
     }
 
@@ -113,7 +117,9 @@ impl Betree {
             return Err(Error::SnapshotExists { name: name.into() }.into());
         }
         let mut batch = Batch::default();
-        let (changed, number) = catalogue.with_snapshot(space, name, &mut batch);
+        let pool = self.store.home.pool();
+        let identity = u128::from(pool.random()?) << 64 | u128::from(pool.random()?);
+        let (changed, number) = catalogue.with_snapshot(space, name, identity.max(1), &mut batch);
         self.command(batch, Command::Create((space.0, number)), changed, Purpose::Bookkeeping)
     }
 
@@ -140,12 +146,13 @@ impl Betree {
     pub fn snapshots_of(&self, space: KeySpaceId) -> Result<Vec<SnapshotInfo>> {
         let catalogue = self.store.catalogue.load_full();
         catalogue.check(space)?;
-        let info = |(name, number): (&Arc<str>, u64)| {
+        let info = |(name, of): (&Arc<str>, Made)| {
+            let Made { number, identity } = of;
             let clones =
                 catalogue.clones_of((space.0, number)).map(|clone| clone.to_string()).collect();
-            SnapshotInfo { name: name.to_string(), number, clones }
+            SnapshotInfo { name: name.to_string(), number, identity, clones }
         };
-        let mut infos: Vec<_> = catalogue.snapshots_of(space).map(info).collect();
+        let mut infos: Vec<_> = catalogue.snapshots_with(space).map(info).collect();
         infos.sort_by_key(|info| info.number);
         Ok(infos)
     }
@@ -219,6 +226,9 @@ impl Betree {
         let origin = (space.0, number);
         let mut batch = Batch::default();
         let (changed, clone) = catalogue.with_origin(new_name, Some(origin), &mut batch)?;
+        if let Some(action) = changed.action(clone.0) {
+            self.store.trees.actions.set(clone.0, action);
+        }
         let command = Command::Clone { dataset: clone.0, origin };
         self.command(batch, command, changed, Purpose::Bookkeeping)?;
         Ok(clone)

@@ -67,10 +67,14 @@ impl Effect {
         | Command::Delete((dataset, _))
         | Command::Rollback((dataset, _))
         | Command::Clone { dataset, .. }
-        | Command::Destroy(dataset)) = command;
+        | Command::Destroy(dataset)
+        | Command::Copy { dataset, .. }
+        | Command::Receive { snapshot: (dataset, _), .. }) = command;
         let mut history = plan.histories.of(dataset);
         match command {
-            Command::Create((_, number)) => {
+            // The tree has what was copied.
+            Command::Copy { .. } => return Ok(()),
+            Command::Create((_, number)) | Command::Receive { snapshot: (_, number), .. } => {
                 let tree =
                     plan.trees.get(&dataset).map(|tree| update.write_back(tree)).transpose()?;
                 let root = tree.as_ref().and_then(Tree::stored);

@@ -31,7 +31,7 @@ impl OpenSnapshot {
         StoreScan::of_tree(
             &self.context,
             Arc::clone(&self.view),
-            self.tree.clone(),
+            (self.space.0, self.tree.clone()),
             range,
             direction,
         )
@@ -45,7 +45,7 @@ impl Snapshot for OpenSnapshot {
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.check(space)?;
-        read::get_in_tree(&self.context, &self.tree, key)
+        read::get_in_tree(&self.context, (space.0, &self.tree), key)
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {

@@ -1,4 +1,4 @@
-//! Snapshots, clones and rollback of datasets.
+//! Snapshots, clones and rollback of datasets, and copies of ranges.
 //!
 //! A snapshot is a root pointer that is kept: trees are never changed in place, so the tree below it stays as it is as
 //! long as its extents are not freed. What a dataset does not need any more is freed, unless a snapshot has it, and
@@ -24,15 +24,20 @@
 //! | delete | one record | reads its list, and writes as many entries |
 //! | rollback | one record | reads the nodes that were born since |
 //! | clone | one record | nothing |
+//! | copy of a range | one record | reads the range, and writes it |
+//! | receipt of changes | one record | reads what was staged, and writes it, and what a create does |
 //!
 //! Files, from the ground up: [`command`] is what the log says, [`history`] the snapshots of a dataset and where an
 //! extent goes, [`deadlist`] the lists, [`histories`] all that as the root tree has it, [`effect`] what a flush does for a
-//! command, [`handle`] a snapshot's reader, [`api`] the calls, `preference` those for storage classes.
+//! command, [`handle`] a snapshot's reader, [`api`] the calls, `preference` those for storage classes; [`grafting`] and
+//! [`copy`] are the copies of ranges.
 
 pub(crate) mod api;
 pub(crate) mod command;
+pub(crate) mod copy;
 pub(crate) mod deadlist;
 pub(crate) mod effect;
+pub(crate) mod grafting;
 mod handle;
 pub(crate) mod histories;
 pub(crate) mod history;

@@ -50,6 +50,8 @@ pub(crate) struct Memtable {
     pub(crate) first_log: u64,
     /// The memtable behind it, for the validation of older snapshots.
     next: OnceLock<Weak<Memtable>>,
+    /// The dataset whose keys the last commit may all have changed, though the memtable has no change of them.
+    grafted: OnceLock<u32>,
 }
 
 /// What a memtable knows of a key.
@@ -82,6 +84,7 @@ impl Memtable {
             last: AtomicU64::new(before),
             first_log,
             next: OnceLock::new(),
+            grafted: OnceLock::new(),
         })
     }
 
@@ -122,6 +125,9 @@ impl Memtable {
 
     /// Whether a key, or its range, was changed behind a sequence. Versions that no reader sees yet count.
     pub(crate) fn has_changed(&self, key: &[u8], then: u64) -> bool {
+        if self.has_grafted(key, then) {
+            return true;
+        }
         match self.find(key, u64::MAX) {
             Version::Change(Stored { sequence, .. }) | Version::Removed(sequence) => {
                 sequence > then
@@ -130,10 +136,25 @@ impl Memtable {
         }
     }
 
+    /// Whether a graft behind a sequence may have changed all keys of a key's dataset.
+    fn has_grafted(&self, key: &[u8], then: u64) -> bool {
+        let dataset = self.grafted.get().filter(|_| self.last() > then);
+        dataset.is_some_and(|dataset| key.starts_with(&dataset.to_be_bytes()))
+    }
+
+    /// Notes that the last commit may have changed all keys of a dataset.
+    pub(crate) fn note_graft(&self, dataset: u32) {
+        let set = self.grafted.set(dataset);
+        assert!(set.is_ok(), "a memtable ends once");
+    }
+
     /// Whether a key from `start` on, below `end`, was changed behind a sequence.
     pub(crate) fn has_range_changed(&self, start: &[u8], end: &[u8], then: u64) -> bool {
         if self.last() <= then {
             return false;
+        }
+        if self.has_grafted(start, then) {
+            return true;
         }
         let coverage = self.removals.at(u64::MAX);
         if coverage.is_some_and(|coverage| coverage.has_since(start, end, then)) {

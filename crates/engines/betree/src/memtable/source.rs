@@ -6,7 +6,7 @@ use halite_index::{Coverage, Direction, RadixCursor};
 
 use super::arena::Stored;
 use super::{Memtable, Version};
-use crate::message::{HeldMessage, Kind, Message, MessageAction, Parsed, Payload};
+use crate::message::{Action, HeldMessage, Kind, Message, Parsed, Payload};
 use crate::run::{DeletedRange, DeletedRanges, Source};
 use crate::tree::lookup::Search;
 use crate::{Error, Result};
@@ -22,7 +22,7 @@ pub(crate) struct MemtableSource {
     at: u64,
     coverage: Option<Coverage>,
     ranges: DeletedRanges,
-    action: Option<Arc<dyn MessageAction>>,
+    action: Option<Arc<Action>>,
     cursor: Option<(Direction, RadixCursor)>,
     key: Vec<u8>,
     message: Option<HeldMessage>,
@@ -42,7 +42,7 @@ impl Memtable {
         strip: usize,
         at: u64,
         search: &mut Search,
-        action: Option<&dyn MessageAction>,
+        action: Option<&Action>,
     ) -> Parsed<()> {
         let mut at = at;
         while !search.is_over() {
@@ -66,7 +66,7 @@ impl MemtableSource {
         (lo, hi): (&[u8], Option<&[u8]>),
         strip: usize,
         at: u64,
-        action: Option<Arc<dyn MessageAction>>,
+        action: Option<Arc<Action>>,
     ) -> Self {
         let coverage = memtable.coverage(at);
         let cut = |key: &[u8]| -> Box<[u8]> { key.get(strip..).unwrap_or_default().into() };

@@ -18,8 +18,10 @@ pub(crate) enum Kind {
     InsertLarge = 3,
     /// The payload refers to extents, and changes the value that they have.
     PatchedLarge = 4,
-    /// The payload changes the value in the way of the dataset's [`MessageAction`](super::MessageAction).
+    /// The payload is patches, of which some are for the dataset's [`MessageAction`](super::MessageAction).
     Custom = 5,
+    /// The payload is a value, and patches that could not be applied to it yet.
+    PatchedInsert = 6,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             3 => Self::InsertLarge,
             4 => Self::PatchedLarge,
             5 => Self::Custom,
+            6 => Self::PatchedInsert,
             _ => return Err("a message is of an unknown kind"),
         })
     }

@@ -23,6 +23,9 @@ const PIECE_LEN_MIN: usize = 8 + 1 + 8;
 /// The epoch of a value to which no tree has led yet. Epochs begin with 1.
 pub(crate) const NOT_ENTERED: u64 = 0;
 
+/// In the place of the epoch: the value is another dataset's. The first run that has the reference copies it.
+const ELSEWHERE: u64 = u64::MAX;
+
 /// An extent of a large value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -90,6 +93,17 @@ impl LargeValue {
 pub(crate) fn enter(payload: &[u8], epoch: u64) -> Option<Vec<u8>> {
     let (entered, rest) = payload.split_first_chunk()?;
     (u64::from_le_bytes(*entered) == NOT_ENTERED).then(|| [&epoch.to_le_bytes(), rest].concat())
+}
+
+/// The payload with a reference first, as that of a value that another dataset has.
+pub(crate) fn elsewhere(payload: &[u8]) -> Vec<u8> {
+    let rest = payload.get(size_of::<u64>()..).unwrap_or_default();
+    [&ELSEWHERE.to_le_bytes(), rest].concat()
+}
+
+/// Whether a payload refers to a value that another dataset has.
+pub(crate) fn is_elsewhere(payload: &[u8]) -> bool {
+    payload.starts_with(&ELSEWHERE.to_le_bytes())
 }
 
 /// Bytes of an extent.

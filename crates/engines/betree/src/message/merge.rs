@@ -1,21 +1,10 @@
 //! Two messages of one key as one, and a message on a value.
 
+use super::action::Action;
 use super::held::{HeldMessage, Payload};
 use super::kinds::{Kind, Message};
 use super::large_value::LargeValue;
-use super::{Parsed, upsert};
-
-/// The meaning of a dataset's own messages.
-///
-/// For all messages and values: applying `merge(newer, older)` is applying `older` and then `newer`, and it does not
-/// matter which two neighbours of three messages merge first.
-pub trait MessageAction: Send + Sync {
-    /// Changes the value of a key; `None` is no value.
-    fn apply(&self, key: &[u8], message: &[u8], value: &mut Option<Vec<u8>>);
-
-    /// The message with the effect of `newer` after `older`.
-    fn merge(&self, key: &[u8], newer: &[u8], older: &[u8]) -> Vec<u8>;
-}
+use super::{Parsed, patches, upsert};
 
 /// The message that two merged to.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,12 +30,12 @@ impl Merged<'_> {
 /// refer is reported to `dropped`.
 ///
 /// # Errors
-/// The defect of a payload; an upsert and a custom message that meet; a custom message without an action.
+/// The defect of a payload; a custom message of a dataset without an action.
 pub(crate) fn merge<'a>(
     key: &[u8],
     newer: Message<'a>,
     older: Message<'_>,
-    action: Option<&dyn MessageAction>,
+    action: Option<&Action>,
     dropped: &mut dyn FnMut(LargeValue),
 ) -> Parsed<Merged<'a>> {
     if newer.kind.is_complete() {
@@ -55,14 +44,18 @@ pub(crate) fn merge<'a>(
     }
     match older.kind {
         Kind::Delete | Kind::Insert => {
-            let value = (older.kind == Kind::Insert).then(|| older.payload.to_vec());
-            Ok(match change(key, newer, value, action)? {
-                Some(value) => Merged::Owned(Kind::Insert, value),
-                None => Merged::Owned(Kind::Delete, Vec::new()),
-            })
+            let value = (older.kind == Kind::Insert).then_some(older.payload);
+            patch(key, value, newer.kind, newer.payload, action)
+        }
+        Kind::PatchedInsert => {
+            let (value, before) = patches::read_patched(older.payload)?;
+            let before = Message { kind: Kind::Custom, payload: before };
+            let (kind, composed) = compose(key, newer, before, action)?;
+            patch(key, value, kind, &composed, action)
         }
         Kind::Upsert | Kind::Custom => {
-            Ok(Merged::Owned(newer.kind, compose(key, newer, older, action)?))
+            let (kind, payload) = compose(key, newer, older, action)?;
+            Ok(Merged::Owned(kind, payload))
         }
         Kind::InsertLarge => {
             older.large()?;
@@ -71,7 +64,8 @@ pub(crate) fn merge<'a>(
         Kind::PatchedLarge => {
             let (_, patch) = older.patched()?;
             let reference = &older.payload[..older.payload.len() - patch.payload.len() - 1];
-            Ok(patched(reference, newer.kind, &compose(key, newer, patch, action)?))
+            let (kind, composed) = compose(key, newer, patch, action)?;
+            Ok(patched(reference, kind, &composed))
         }
     }
 }
@@ -81,35 +75,58 @@ fn patched(reference: &[u8], kind: Kind, patch: &[u8]) -> Merged<'static> {
     Merged::Owned(Kind::PatchedLarge, [reference, &[kind as u8], patch].concat())
 }
 
-/// The payload of one message with the effect of two that are not complete.
+/// A value with a patch on it. If its action cannot be called now, they stay apart.
+fn patch(
+    key: &[u8],
+    value: Option<&[u8]>,
+    kind: Kind,
+    payload: &[u8],
+    action: Option<&Action>,
+) -> Parsed<Merged<'static>> {
+    let message = Message { kind, payload };
+    match change(key, message, value.map(<[u8]>::to_vec), action) {
+        Ok(Some(value)) => Ok(Merged::Owned(Kind::Insert, value)),
+        Ok(None) => Ok(Merged::Owned(Kind::Delete, Vec::new())),
+        Err(_) if kind == Kind::Custom && is_defect(action) => {
+            Ok(Merged::Owned(Kind::PatchedInsert, patches::patched(value, payload)))
+        }
+        Err(why) => Err(why),
+    }
+}
+
+/// Whether an action cannot be called.
+pub(crate) fn is_defect(action: Option<&Action>) -> bool {
+    action.is_some_and(|action| action.defect().is_some())
+}
+
+/// One message with the effect of two that are not complete.
 fn compose(
     key: &[u8],
     newer: Message<'_>,
     older: Message<'_>,
-    action: Option<&dyn MessageAction>,
-) -> Parsed<Vec<u8>> {
-    match (newer.kind, older.kind) {
-        (Kind::Upsert, Kind::Upsert) => upsert::compose(newer.payload, older.payload),
-        (Kind::Custom, Kind::Custom) => {
-            let action = action.ok_or(NO_ACTION)?;
-            Ok(action.merge(key, newer.payload, older.payload))
-        }
-        _ => Err("an upsert and a custom message of one key meet"),
+    action: Option<&Action>,
+) -> Parsed<(Kind, Vec<u8>)> {
+    if (newer.kind, older.kind) == (Kind::Upsert, Kind::Upsert) {
+        return Ok((Kind::Upsert, upsert::compose(newer.payload, older.payload)?));
     }
+    let patches = |message: Message<'_>| match message.kind {
+        Kind::Upsert => patches::of_upsert(message.payload),
+        _ => message.payload.to_vec(),
+    };
+    let composed = patches::compose(key, &patches(newer), &patches(older), action)?;
+    Ok((Kind::Custom, composed))
 }
-
-const NO_ACTION: &str = "the dataset was opened without the action that its custom messages need";
 
 /// The value after a message that is not complete.
 fn change(
     key: &[u8],
     message: Message<'_>,
     mut value: Option<Vec<u8>>,
-    action: Option<&dyn MessageAction>,
+    action: Option<&Action>,
 ) -> Parsed<Option<Vec<u8>>> {
     match message.kind {
         Kind::Upsert => upsert::apply(message.payload, value.get_or_insert_default())?,
-        _ => action.ok_or(NO_ACTION)?.apply(key, message.payload, &mut value),
+        _ => value = patches::apply(key, message.payload, value, action)?,
     }
     Ok(value)
 }
@@ -123,7 +140,7 @@ pub(crate) fn apply(
     key: &[u8],
     message: Message<'_>,
     value: Option<Vec<u8>>,
-    action: Option<&dyn MessageAction>,
+    action: Option<&Action>,
 ) -> Parsed<Option<Vec<u8>>> {
     match message.kind {
         Kind::Delete => Ok(None),
@@ -131,6 +148,10 @@ pub(crate) fn apply(
         Kind::Upsert | Kind::Custom => change(key, message, value, action),
         Kind::InsertLarge => Ok(value),
         Kind::PatchedLarge => change(key, message.patched()?.1, value, action),
+        Kind::PatchedInsert => {
+            let (value, patches) = patches::read_patched(message.payload)?;
+            patches::apply(key, patches, value.map(<[u8]>::to_vec), action)
+        }
     }
 }
 
@@ -140,7 +161,7 @@ impl HeldMessage {
         self,
         key: &[u8],
         older: Message<'_>,
-        action: Option<&dyn MessageAction>,
+        action: Option<&Action>,
         dropped: &mut dyn FnMut(LargeValue),
     ) -> Parsed<Self> {
         if let Merged::Owned(kind, payload) = merge(key, self.message(), older, action, dropped)? {
@@ -154,7 +175,9 @@ impl HeldMessage {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::Piece;
+    use std::sync::Arc;
+
+    use super::super::{MessageAction, Piece};
     use super::*;
     use crate::storage::{Address, Extent};
 
@@ -188,8 +211,9 @@ mod tests {
     fn messages(is_custom: bool) -> impl Strategy<Value = (Kind, Vec<u8>)> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..20);
         let change = if is_custom {
-            let custom =
-                |(tag, bytes): (u8, Vec<u8>)| (Kind::Custom, [&[tag], &bytes[..]].concat());
+            let custom = |(tag, bytes): (u8, Vec<u8>)| {
+                (Kind::Custom, patches::of_message(&[&[tag], &bytes[..]].concat()))
+            };
             (0_u8..3, bytes()).prop_map(custom).boxed()
         } else {
             upsert::tests::payloads().prop_map(|payload| (Kind::Upsert, payload)).boxed()
@@ -208,15 +232,20 @@ mod tests {
 
     type Owned = (Kind, Vec<u8>);
 
+    fn append() -> Action {
+        Action::new("append".into(), Some(Arc::new(Append)))
+    }
+
     fn view((kind, payload): &Owned) -> Message<'_> {
         Message { kind: *kind, payload }
     }
 
     fn merged(newer: &Owned, older: &Owned) -> (Owned, Vec<LargeValue>) {
         let mut dropped = Vec::new();
-        let merged =
-            merge(b"k", view(newer), view(older), Some(&Append), &mut |large| dropped.push(large))
-                .unwrap();
+        let merged = merge(b"k", view(newer), view(older), Some(&append()), &mut |large| {
+            dropped.push(large)
+        })
+        .unwrap();
         ((merged.message().kind, merged.message().payload.to_vec()), dropped)
     }
 
@@ -225,7 +254,7 @@ mod tests {
             Some(large) => Some(vec![large.birth as u8; large.len as usize]),
             None => value,
         };
-        apply(b"k", view(message), value, Some(&Append)).unwrap()
+        apply(b"k", view(message), value, Some(&append())).unwrap()
     }
 
     fn laws(a: Owned, b: Owned, c: Owned, value: Option<Vec<u8>>) {
@@ -249,8 +278,9 @@ mod tests {
         right_dropped.sort_by_key(order);
         assert_eq!(left_dropped, right_dropped);
         // The same without copies.
-        let held =
-            HeldMessage::from(view(&b)).after(b"k", view(&a), Some(&Append), &mut |_| {}).unwrap();
+        let held = HeldMessage::from(view(&b))
+            .after(b"k", view(&a), Some(&append()), &mut |_| {})
+            .unwrap();
         assert_eq!(held.message(), view(&ab));
     }
 
@@ -273,12 +303,12 @@ mod tests {
 
         #[test]
         fn any_payloads_are_merged_and_applied_without_panic(
-            newer in (0_u8..6, prop::collection::vec(any::<u8>(), 0..40)),
-            older in (0_u8..6, prop::collection::vec(any::<u8>(), 0..40)),
+            newer in (0_u8..7, prop::collection::vec(any::<u8>(), 0..40)),
+            older in (0_u8..7, prop::collection::vec(any::<u8>(), 0..40)),
         ) {
             let owned = |(code, payload): (u8, Vec<u8>)| (Kind::of_code(code).unwrap(), payload);
             let (newer, older) = (owned(newer), owned(older));
-            if let Ok(merged) = merge(b"k", view(&newer), view(&older), Some(&Append), &mut |_| {}) {
+            if let Ok(merged) = merge(b"k", view(&newer), view(&older), Some(&append()), &mut |_| {}) {
                 let _ = merged.message().large();
             }
         }
@@ -291,12 +321,38 @@ mod tests {
         assert!(
             matches!(merged, Merged::Newer(message) if std::ptr::eq(message.payload, newer.payload))
         );
-        let custom = Message { kind: Kind::Custom, payload: b"\0x" };
-        let upsert = Message { kind: Kind::Upsert, payload: b"" };
-        let refused =
-            |newer, older, action| merge(b"k", newer, older, action, &mut |_| {}).is_err();
-        assert!(refused(custom, Message::DELETE, None) && refused(custom, custom, None));
-        assert!(refused(custom, upsert, Some(&Append)) && refused(upsert, custom, Some(&Append)));
-        assert!(Kind::of_code(6).is_err());
+        let custom = Message { kind: Kind::Custom, payload: &patches::of_message(b"\0x") };
+        let refused = merge(b"k", custom, Message::DELETE, None, &mut |_| {});
+        assert!(refused.is_err(), "the dataset has no action");
+        assert!(Kind::of_code(7).is_err());
+    }
+
+    #[test]
+    fn patches_wait_for_an_action_that_is_missing_and_take_effect_then() {
+        let (missing, there) = (Action::new("append".into(), None), append());
+        let mut upsert = crate::message::UpsertBuilder::default();
+        upsert.overwrite(1, b"up");
+        let all: [Owned; 4] = [
+            (Kind::Insert, b"value".to_vec()),
+            (Kind::Custom, patches::of_message(b"\0one")),
+            (Kind::Upsert, upsert.finish()),
+            (Kind::Custom, patches::of_message(b"\0two")),
+        ];
+        for first in 0..2 {
+            let (mut with, mut without) = (all[first].clone(), all[first].clone());
+            for newer in &all[first + 1..] {
+                let both = [(&there, &mut with), (&missing, &mut without)];
+                for (action, older) in both {
+                    let merged =
+                        merge(b"k", view(newer), view(older), Some(action), &mut |_| {}).unwrap();
+                    *older = (merged.message().kind, merged.message().payload.to_vec());
+                }
+            }
+            let after = |message: &Owned, action| apply(b"k", view(message), None, Some(action));
+            assert_eq!(after(&without, &missing), Err(crate::message::ACTION_MISSING));
+            let expected = after(&with, &there).unwrap();
+            assert!(expected.is_some());
+            assert_eq!(after(&without, &there).unwrap(), expected);
+        }
     }
 }

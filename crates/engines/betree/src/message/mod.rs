@@ -7,7 +7,8 @@
 //! | `Upsert` | operations on ranges of the value (`upsert`) | the older value with the operations applied |
 //! | `InsertLarge` | a reference (`large_value`) | the bytes of extents of the value's own |
 //! | `PatchedLarge` | a reference, and a patch: a kind and a payload | these bytes with the patch applied |
-//! | `Custom` | bytes that only a [`MessageAction`] understands | what the action makes of the older value |
+//! | `Custom` | patches (`patches`), some of which only a [`MessageAction`] understands | what they make of the older value |
+//! | `PatchedInsert` | a value, and patches for which the action is missing | what they make of that value |
 //!
 //! A message is *complete* if it does not depend on the older value: all but `Upsert` and `Custom`. Two messages of one
 //! key merge into one (`merge`): a complete newer one wins and is not copied; another one is applied to an older value,
@@ -15,21 +16,26 @@
 //! which the merge of a leaf resolves. Payloads come from devices, so each defect is a reason, to which the caller adds
 //! the place.
 
+mod action;
 mod held;
 mod kinds;
 mod large_value;
 mod merge;
+mod patches;
 mod upsert;
 
+pub use action::MessageAction;
+pub(crate) use action::{ACTION_FAILED, ACTION_MISSING, Action};
 pub(crate) use held::{Block, HeldMessage, Payload};
 pub(crate) use kinds::{Kind, Message};
 pub(crate) use large_value::{
-    LargeValue, NOT_ENTERED, Piece, byte_len, enter, put_extent, read_extent,
+    LargeValue, NOT_ENTERED, Piece, byte_len, elsewhere, enter, is_elsewhere, put_extent,
+    read_extent,
 };
-pub use merge::MessageAction;
-pub(crate) use merge::apply;
 #[cfg(test)]
 pub(crate) use merge::{Merged, merge};
+pub(crate) use merge::{apply, is_defect};
+pub(crate) use patches::{of_message, of_upsert};
 pub(crate) use upsert::UpsertBuilder;
 
 /// The outcome of parsing bytes whose place the caller knows: the error is only the defect.

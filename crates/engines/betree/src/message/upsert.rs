@@ -104,7 +104,6 @@ impl UpsertBuilder {
     }
 
     /// Makes the bits zero that `mask` has, from `offset` on.
-    #[cfg(test)]
     pub(crate) fn zero_bits(&mut self, offset: usize, mask: &[u8]) {
         self.push(Operation { mode: Mode::ZeroBits, offset, bytes: mask });
     }
@@ -126,6 +125,11 @@ impl UpsertBuilder {
             true => self.extend(len),
             false => self.one_bits(len - 1, &[0]),
         }
+    }
+
+    /// The payload so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 
     /// The payload.

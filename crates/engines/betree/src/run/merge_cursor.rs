@@ -25,7 +25,7 @@ use halite_index::LoserTree;
 use super::deleted_ranges::DeletedRanges;
 use super::source::Source;
 use crate::Result;
-use crate::message::{HeldMessage, LargeValue, Message, MessageAction};
+use crate::message::{Action, HeldMessage, LargeValue, Message};
 
 /// A position in merged sources: at a key with a message, or at none.
 pub(crate) struct MergeCursor<S> {
@@ -33,7 +33,7 @@ pub(crate) struct MergeCursor<S> {
     /// For each source the union of the deleted ranges of newer ones.
     hiding: Vec<DeletedRanges>,
     deleted_ranges: DeletedRanges,
-    action: Option<Arc<dyn MessageAction>>,
+    action: Option<Arc<Action>>,
     tree: LoserTree,
     is_forward: bool,
     key: Vec<u8>,
@@ -45,7 +45,7 @@ pub(crate) struct MergeCursor<S> {
 
 impl<S: Source> MergeCursor<S> {
     /// A cursor for reading, at no key. The first source is the newest; all have the same bounds.
-    pub(crate) fn reader(sources: Vec<S>, action: Option<Arc<dyn MessageAction>>) -> Self {
+    pub(crate) fn reader(sources: Vec<S>, action: Option<Arc<Action>>) -> Self {
         let (mut hiding, mut all) = (Vec::with_capacity(sources.len()), DeletedRanges::default());
         for source in &sources {
             hiding.push(all.clone());
@@ -67,7 +67,7 @@ impl<S: Source> MergeCursor<S> {
 
     /// A cursor for writing the merged messages, at no key. It goes once from the first key to the last, and collects
     /// the large values that the result does not refer to.
-    pub(crate) fn merger(sources: Vec<S>, action: Option<Arc<dyn MessageAction>>) -> Self {
+    pub(crate) fn merger(sources: Vec<S>, action: Option<Arc<Action>>) -> Self {
         Self { dropped: Some(Vec::new()), ..Self::reader(sources, action) }
     }
 

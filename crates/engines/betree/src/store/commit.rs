@@ -15,8 +15,7 @@ use crate::memtable::Memtable;
 use crate::purpose::Purpose;
 use crate::record::{Batch, Changes};
 use crate::store::Store;
-use crate::store::view::View;
-use crate::tree::Tree;
+use crate::store::view::{Behind, Graft, View};
 
 /// Frozen memtables that wait to be flushed, at most: then writers wait.
 pub(crate) const FROZEN_MAX: usize = 2;
@@ -62,8 +61,8 @@ pub(crate) trait Commit {
         false
     }
 
-    /// The dataset whose tree is another one behind the commit, which ends the memtable.
-    fn replaced_tree(&mut self) -> Option<(u32, Tree)> {
+    /// The effect of the commit that is not in the memtable, which it ends.
+    fn behind(&mut self) -> Option<Behind> {
         None
     }
 }
@@ -187,14 +186,15 @@ impl Store {
                 self.room.note_removal();
             }
             commit.appended();
-            if let Some(catalogue) = commit.catalogue() {
-                self.catalogue.store(Arc::new(catalogue));
-            }
             if durability == Durability::Immediate {
                 turn.immediate = last;
             }
             if let Some(next) = next {
-                self.install(next, commit.replaced_tree());
+                self.install(next, first - 1, commit.behind());
+            }
+            // A clone that is found here has its tree in the view.
+            if let Some(catalogue) = commit.catalogue() {
+                self.catalogue.store(Arc::new(catalogue));
             }
             if self.commits.visible() < turn.immediate {
                 return Ok((last, Some(end)));
@@ -219,7 +219,7 @@ impl Store {
     /// Lets a new memtable take the active one's place, in a turn. Returns the view behind that.
     fn rotate(&self, turn: &Turn) -> Result<Arc<View>> {
         let next = self.next_memtable(turn.next - 1)?;
-        Ok(self.install(next, None))
+        Ok(self.install(next, turn.next - 1, None))
     }
 
     /// A memtable for what comes behind a sequence, from the log's current file on.
@@ -227,9 +227,27 @@ impl Store {
         Ok(Arc::new(Memtable::new(&self.memory, before, self.log.end().0)?))
     }
 
-    fn install(&self, next: Arc<Memtable>, replaced: Option<(u32, Tree)>) -> Arc<View> {
+    /// Installs a memtable behind a commit, before which everything up to a sequence was committed.
+    fn install(&self, next: Arc<Memtable>, at: u64, behind: Option<Behind>) -> Arc<View> {
         self.recent.note(&next);
-        let view = self.publish(Vec::new(), |view| view.rotated(next, replaced));
+        let (before, sequence) = (self.view(), next.before);
+        if let Some(Behind::Graft(grafting)) = &behind
+            && !grafting.is_noted
+        {
+            before.active.note_graft(grafting.dataset);
+        }
+        let view = self.publish(Vec::new(), |view| {
+            let rotated = view.rotated(next);
+            match behind {
+                None => rotated,
+                Some(Behind::Tree { dataset, tree, is_new }) => {
+                    rotated.replacing(sequence, (dataset, tree), is_new)
+                }
+                Some(Behind::Graft(of)) => {
+                    rotated.with_graft(Graft { of, sequence, view: before, at })
+                }
+            }
+        });
         self.signals.wake();
         view
     }

@@ -10,11 +10,13 @@ use halite_contract::Result;
 
 use crate::dataset::command::Command;
 use crate::dataset::effect::{Effect, Plan};
-use crate::memtable::MemtableSource;
+use crate::layers::graft_sources;
+use crate::memtable::{Memtable, MemtableSource};
 use crate::record::{DATASET, end_of};
 use crate::store::Store;
 use crate::store::checkpoint::Checkpoints;
-use crate::store::view::{Trees, View};
+use crate::store::view::{Graft, Grafting, Trees, View};
+use crate::tree::update::BoxedSource;
 use crate::tree::{Tree, Update};
 
 impl Store {
@@ -22,7 +24,7 @@ impl Store {
     /// trees of snapshots that are in no tree yet.
     pub(crate) fn flush_commands(&self) -> Result<()> {
         for memtable in &self.view().frozen {
-            if Command::of_memtable(memtable)?.and_then(Command::replaces).is_some() {
+            if Command::of_memtable(memtable)?.is_some_and(|command| command.replaces().is_some()) {
                 while self.flush_oldest()? {}
             }
         }
@@ -46,23 +48,37 @@ impl Store {
         let mut update = Update::new(&self.trees, placement.of_metadata());
         let mut effect = Effect::default();
         // The memtable's changes of a dataset that is replaced at its end are of no use.
-        let replaced = command.and_then(Command::replaces).map(|(dataset, _)| dataset);
-        let datasets = oldest.datasets();
+        let replaced = command.as_ref().and_then(Command::replaces).map(|(dataset, _)| dataset);
+        let graft = match &command {
+            Some(command) => self.graft_of(&view, oldest, command)?,
+            None => None,
+        };
+        let mut datasets = oldest.datasets();
+        datasets.extend(graft.as_ref().map(|graft| graft.of.dataset));
         let each = oldest.bytes() / datasets.len().max(1) as u64;
         for dataset in datasets.into_iter().filter(|dataset| Some(*dataset) != replaced) {
             let (start, end) = (dataset.to_be_bytes(), end_of(dataset));
             let tree = trees.get(&dataset).cloned().unwrap_or_else(Tree::empty);
             let bounds = (&start[..], Some(&end[..]));
-            let source = MemtableSource::new(Arc::clone(oldest), bounds, DATASET, u64::MAX, None);
-            update.place(preferences.placed(placement, dataset));
-            let updated = update.apply(&tree, vec![Box::new(source)], each);
+            let action = self.trees.actions.of(dataset);
+            let source = MemtableSource::new(Arc::clone(oldest), bounds, DATASET, u64::MAX, action);
+            let mut sources: Vec<BoxedSource> = Vec::new();
+            if let Some(Graft { of, view, at, .. }) = &graft
+                && of.dataset == dataset
+            {
+                let all = (&[][..], None);
+                graft_sources(&self.trees, (view, *at), &of.parts, all, &of.ranges, &mut sources);
+            }
+            sources.push(Box::new(source));
+            update.of_dataset(dataset, preferences.placed(placement, dataset));
+            let updated = update.apply(&tree, sources, each);
             match updated {
                 Ok(tree) if tree.is_empty() => drop(trees.remove(&dataset)),
                 Ok(tree) => drop(trees.insert(dataset, tree)),
                 Err(error) => {
                     // No view has what was written.
                     update.undo();
-                    return Err(error.into());
+                    return Err(self.trees.actions.explain(dataset, error).into());
                 }
             }
             let history = checkpoints.histories.of(dataset);
@@ -105,6 +121,21 @@ impl Store {
         // Half of what changes in memory may have changed.
         published.inspect_err(|error| self.health.poison(error.to_string()))?;
         self.reclaim(checkpoints)
+    }
+
+    /// The graft that the oldest memtable ends with, of the state that its trees have before the flush.
+    fn graft_of(
+        &self,
+        view: &View,
+        oldest: &Arc<Memtable>,
+        command: &Command,
+    ) -> Result<Option<Graft>> {
+        let Some((_, changes)) = command.grafts() else { return Ok(None) };
+        let before = View { active: Arc::clone(oldest), frozen: Vec::new(), ..View::clone(view) };
+        let (sequence, view) = (oldest.last(), Arc::new(before));
+        let at = sequence.saturating_sub(changes.into());
+        let of = Grafting::of_command(&self.trees, (&view, at), command)?;
+        Ok(of.map(|of| Graft { of, sequence, view, at }))
     }
 
     /// Publishes the trees of a flush, and notes what it wrote and dropped.

@@ -50,8 +50,13 @@ impl Room {
 impl Store {
     /// Whether what is in memory, and another memtable, has room.
     pub(crate) fn has_room(&self, view: &View) -> bool {
+        self.has_room_for(view, 0)
+    }
+
+    /// Whether there is room for so many bytes beside that, which a flush writes.
+    pub(crate) fn has_room_for(&self, view: &View, more: u64) -> bool {
         let bytes: u64 = view.memtables().map(|memtable| memtable.bytes()).sum();
-        let bytes = FLUSHED * (bytes + self.settings.memtable_bytes);
+        let bytes = FLUSHED * (bytes + self.settings.memtable_bytes + view.grafted_bytes() + more);
         let has_room = self.trees.storage.ensure_free(bytes);
         self.room.is_full.store(!has_room, Ordering::Relaxed);
         has_room
@@ -102,7 +107,7 @@ impl Store {
         let mut update = Update::emptying(&self.trees, placement.of_metadata(), budget);
         let mut effect = Effect::default();
         for (dataset, tree) in &*view.trees {
-            update.place(preferences.placed(placement, *dataset));
+            update.of_dataset(*dataset, preferences.placed(placement, *dataset));
             match update.empty_buffers(tree) {
                 Ok(emptied) if emptied.is_empty() => drop(trees.remove(dataset)),
                 Ok(emptied) => drop(trees.insert(*dataset, emptied)),

@@ -4,9 +4,9 @@ use halite_contract::Result;
 use halite_sim::locks::RwLockReadGuard;
 
 use crate::allocation::Purpose;
-use crate::large::write_large;
-use crate::message::NOT_ENTERED;
-use crate::storage::Extent;
+use crate::large::{write_large, write_piece};
+use crate::message::{LargeValue, NOT_ENTERED};
+use crate::storage::{Extent, Extents};
 use crate::store::Store;
 
 /// A value that a batch puts, and its number there.
@@ -56,6 +56,7 @@ impl<'a> WrittenLarge<'a> {
             if (value.len() as u64) < store.trees.settings.large_value_bytes {
                 continue;
             }
+            written.check_room(value.len() as u64)?;
             let placed = catalogue.preferences().placed(placement, dataset);
             let class = placed.large_value(key, value.len() as u64);
             let (trees, to) = (&store.trees, &mut written.extents);
@@ -64,13 +65,54 @@ impl<'a> WrittenLarge<'a> {
             large.encode(&mut reference);
             written.references.push((number, reference));
         }
-        if !written.extents.is_empty() {
-            let synced = store.trees.storage.sync();
-            // The other writes that the sync was for need not be durable either.
-            synced.inspect_err(|error| store.health.poison(error.to_string()))?;
-            store.tell_of_stale_leaves()?;
-        }
+        written.sync()?;
         Ok(written)
+    }
+
+    /// Refuses a value that takes the room that grafts need when they are flushed.
+    fn check_room(&self, len: u64) -> Result<()> {
+        let view = self.store.view();
+        match view.grafts.is_empty() || self.store.has_room_for(&view, len) {
+            true => Ok(()),
+            false => Err(self.store.no_room()),
+        }
+    }
+
+    /// Makes what was written durable.
+    fn sync(&self) -> Result<()> {
+        if self.extents.is_empty() {
+            return Ok(());
+        }
+        let synced = self.store.trees.storage.sync();
+        // The other writes that the sync was for need not be durable either.
+        synced.inspect_err(|error| self.store.health.poison(error.to_string()))?;
+        self.store.tell_of_stale_leaves()
+    }
+
+    /// Writes one value of a length, durably, of which `next` reads pieces up to a length. Returns the reference, too.
+    pub(crate) fn in_pieces(
+        store: &'a Store,
+        len: u64,
+        next: &mut dyn FnMut(&mut Vec<u8>, usize) -> Result<()>,
+    ) -> Result<(Self, Vec<u8>)> {
+        let _writing = store.writing_large.read();
+        let mut written = Self { store, references: Vec::new(), extents: Vec::new(), _writing };
+        written.check_room(len)?;
+        let (context, birth) = (&*store.trees, store.trees.epoch());
+        let class = context.spill(store.settings.tree.placement.large_values);
+        let limit = context.storage.extent_bytes_max();
+        let mut large = LargeValue { entered: NOT_ENTERED, len, birth, pieces: Vec::new() };
+        let (mut left, mut bytes) = (len, Vec::new());
+        while left > 0 {
+            next(&mut bytes, limit)?;
+            left -= bytes.len() as u64;
+            let (purpose, extents) = (Purpose::Data, &mut written.extents);
+            large.pieces.push(write_piece(context, class, (purpose, birth), &bytes, extents)?);
+        }
+        written.sync()?;
+        let mut reference = Vec::new();
+        large.encode(&mut reference);
+        Ok((written, reference))
     }
 
     /// The reference to the value of a number, if that is a large one.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::Result;
-use crate::message::{HeldMessage, MessageAction};
+use crate::message::{Action, HeldMessage};
 use crate::run::{DeletedRanges, MergeCursor, Reads, Run, RunCursor, Source};
 use crate::tree::node::Link;
 use crate::tree::{Context, Tree};
@@ -18,7 +18,7 @@ pub(crate) struct TreeCursor {
     tree: Tree,
     lo: Vec<u8>,
     hi: Option<Vec<u8>>,
-    action: Option<Arc<dyn MessageAction>>,
+    action: Option<Arc<Action>>,
     slot: Option<InSlot>,
     /// A tree has nothing below it that ranges could hide.
     no_ranges: DeletedRanges,
@@ -38,7 +38,7 @@ impl TreeCursor {
         tree: Tree,
         lo: &[u8],
         hi: Option<&[u8]>,
-        action: Option<Arc<dyn MessageAction>>,
+        action: Option<Arc<Action>>,
     ) -> Self {
         Self {
             context: Arc::clone(context),

@@ -3,11 +3,13 @@
 //! The first complete message ends the search; messages before it are merged with it. A lookup hashes the key once for
 //! the filters of all runs.
 
+use std::sync::Arc;
+
 use halite_contract::Bytes;
 use halite_sst::hash_key;
 
 use crate::large::use_large;
-use crate::message::{self, Block, HeldMessage, Kind, Message, MessageAction, Payload};
+use crate::message::{self, Action, Block, HeldMessage, Kind, Message, Payload};
 use crate::run::{Found, Run};
 use crate::tree::node::Link;
 use crate::tree::{Context, Tree, in_run};
@@ -17,9 +19,9 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(crate) struct Search {
     found: Option<HeldMessage>,
-    /// Upserts that are older than the found one, the newest first. They are put together once: one after the other,
-    /// each would cost as much as all before it.
-    upserts: Vec<HeldMessage>,
+    /// Messages that depend on older ones, and are older than the found one, the newest first. They are put together once:
+    /// one after the other, each would cost as much as all before it.
+    patches: Vec<HeldMessage>,
     is_over: bool,
 }
 
@@ -29,12 +31,12 @@ impl Search {
         &mut self,
         key: &[u8],
         older: HeldMessage,
-        action: Option<&dyn MessageAction>,
+        action: Option<&Action>,
     ) -> message::Parsed<bool> {
         self.is_over = older.kind.is_complete();
-        let is_upsert = |message: &HeldMessage| message.kind == Kind::Upsert;
-        if is_upsert(&older) && self.found.as_ref().is_some_and(is_upsert) {
-            self.upserts.push(older);
+        let depends = |message: &HeldMessage| !message.kind.is_complete();
+        if depends(&older) && self.found.as_ref().is_some_and(depends) {
+            self.patches.push(older);
             return Ok(false);
         }
         self.join();
@@ -45,14 +47,20 @@ impl Search {
         Ok(self.is_over)
     }
 
-    /// Makes one upsert of all: their operations apply one after the other, the oldest first.
+    /// Makes one message of all, whose parts apply one after the other, the oldest first.
     fn join(&mut self) {
-        if let Some(found) = self.found.take_if(|_| !self.upserts.is_empty()) {
+        if let Some(found) = self.found.take_if(|_| !self.patches.is_empty()) {
+            let all: Vec<HeldMessage> = self.patches.drain(..).rev().chain([found]).collect();
+            let are_upserts = all.iter().all(|message| message.kind == Kind::Upsert);
             let mut payload = Vec::new();
-            for upsert in self.upserts.drain(..).rev().chain([found]) {
-                payload.extend_from_slice(&upsert.payload);
+            for message in all {
+                match are_upserts || message.kind == Kind::Custom {
+                    true => payload.extend_from_slice(&message.payload),
+                    false => payload.extend_from_slice(&message::of_upsert(&message.payload)),
+                }
             }
-            self.found = Some(HeldMessage { kind: Kind::Upsert, payload: Payload::Owned(payload) });
+            let kind = if are_upserts { Kind::Upsert } else { Kind::Custom };
+            self.found = Some(HeldMessage { kind, payload: Payload::Owned(payload) });
         }
     }
 
@@ -75,16 +83,16 @@ impl Search {
     pub(crate) fn into_message(
         mut self,
         key: &[u8],
-        action: Option<&dyn MessageAction>,
+        action: Option<&Action>,
     ) -> message::Parsed<Option<HeldMessage>> {
-        let are_many = !self.upserts.is_empty();
+        let are_many = !self.patches.is_empty();
         self.join();
         let Some(found) = self.found else { return Ok(None) };
         if self.is_over && !found.kind.is_complete() {
             return found.after(key, Message::DELETE, action, &mut |_| ()).map(Some);
         }
         // The normal form, whose length is bounded.
-        let nothing = Message { kind: Kind::Upsert, payload: &[] };
+        let nothing = Message { kind: found.kind, payload: &[] };
         match are_many {
             true => found.after(key, nothing, action, &mut |_| ()).map(Some),
             false => Ok(Some(found)),
@@ -96,7 +104,7 @@ impl Search {
         mut self,
         context: &Context,
         key: &[u8],
-        action: Option<&dyn MessageAction>,
+        action: Option<&Action>,
     ) -> Result<Option<Bytes>> {
         self.join();
         self.found.map_or(Ok(None), |message| value_of(context, key, message, action))
@@ -108,7 +116,7 @@ pub(crate) fn value_of(
     context: &Context,
     key: &[u8],
     message: HeldMessage,
-    action: Option<&dyn MessageAction>,
+    action: Option<&Action>,
 ) -> Result<Option<Bytes>> {
     match (message.kind, message.payload) {
         (Kind::Delete, _) => Ok(None),
@@ -135,28 +143,51 @@ impl Tree {
         context: &Context,
         key: &[u8],
         search: &mut Search,
-        action: Option<&dyn MessageAction>,
+        action: Option<&Action>,
     ) -> Result<()> {
-        let hash = hash_key(key);
-        let mut node = context.node(&self.root)?;
-        loop {
-            let slot = &node.slots[node.slot_of(key)];
-            for run in &slot.runs {
-                if find_in(run, key, hash, search, action)? {
-                    return Ok(());
-                }
+        find_below(context, &[], &self.root, key, search, action)
+    }
+}
+
+/// Looks a key up in runs, the newest first, and in what a link leads to, below the messages that a search has found.
+pub(crate) fn find_below(
+    context: &Context,
+    runs: &[Arc<Run>],
+    link: &Link,
+    key: &[u8],
+    search: &mut Search,
+    action: Option<&Action>,
+) -> Result<()> {
+    let hash = hash_key(key);
+    let find_in_all = |runs: &[Arc<Run>], search: &mut Search| -> Result<bool> {
+        for run in runs {
+            if find_in(run, key, hash, search, action)? {
+                return Ok(true);
             }
-            node = match &slot.link {
-                Link::Leaf(base) => {
-                    if let Some(base) = base {
-                        find_in(base, key, hash, search, action)?;
-                    }
-                    search.end();
-                    return Ok(());
-                }
-                link => context.node(link)?,
-            };
         }
+        Ok(false)
+    };
+    let find_in_leaf = |base: &Option<Arc<Run>>, search: &mut Search| -> Result<()> {
+        find_in_all(base.as_slice(), search)?;
+        search.end();
+        Ok(())
+    };
+    if find_in_all(runs, search)? {
+        return Ok(());
+    }
+    let mut node = match link {
+        Link::Leaf(base) => return find_in_leaf(base, search),
+        link => context.node(link)?,
+    };
+    loop {
+        let slot = &node.slots[node.slot_of(key)];
+        if find_in_all(&slot.runs, search)? {
+            return Ok(());
+        }
+        node = match &slot.link {
+            Link::Leaf(base) => return find_in_leaf(base, search),
+            link => context.node(link)?,
+        };
     }
 }
 
@@ -166,7 +197,7 @@ fn find_in(
     key: &[u8],
     hash: u64,
     search: &mut Search,
-    action: Option<&dyn MessageAction>,
+    action: Option<&Action>,
 ) -> Result<bool> {
     match run.find(key, hash)? {
         Found::Nothing => {}

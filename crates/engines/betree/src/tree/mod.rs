@@ -21,6 +21,7 @@
 pub(crate) mod changes;
 pub(crate) mod cursor;
 mod dropped;
+mod fit;
 mod leaf_cut;
 pub(crate) mod lookup;
 pub(crate) mod node;
@@ -39,6 +40,7 @@ use halite_codec::Seed;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use crate::actions::Actions;
 use crate::heat::Heat;
 use crate::message::Parsed;
 use crate::run::{Run, RunPointer, RunStore};
@@ -88,6 +90,8 @@ pub(crate) struct Context {
     pub(crate) settings: TreeSettings,
     /// What is written now is born in this epoch: a number that grows with every checkpoint, and every snapshot.
     epoch: AtomicU64,
+    /// What the messages of datasets mean.
+    pub(crate) actions: Actions,
 }
 
 /// A Bε-tree. It never changes; a clone shares everything.
@@ -103,6 +107,7 @@ impl Context {
         seed: Seed,
         settings: TreeSettings,
         epoch: u64,
+        actions: Actions,
     ) -> Self {
         let extents: Arc<dyn Extents> = Arc::clone(&storage) as _;
         let heat = settings.spill_percent.map(|_| Heat::new());
@@ -110,7 +115,7 @@ impl Context {
         let (items, weight) = (NODES, cache_bytes / NODES_PART);
         let nodes = Cache::with_weighter(items, weight, NodeBytes);
         let epoch = AtomicU64::new(epoch);
-        Self { storage, runs, nodes, seed, settings, epoch }
+        Self { storage, runs, nodes, seed, settings, epoch, actions }
     }
 
     /// The epoch in which things are born now.

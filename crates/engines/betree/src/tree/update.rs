@@ -24,13 +24,14 @@ use std::sync::Arc;
 use crate::Result;
 use crate::allocation::Purpose;
 use crate::large::{read_large, write_large};
-use crate::message::{self, Kind, LargeValue, Message, enter};
+use crate::message::{self, Action, HeldMessage, Kind, LargeValue, Message, is_defect};
 use crate::placement::Placed;
 use crate::run::{
-    DeletedRanges, Layout, MergeCursor, Reads, Run, RunCursor, RunOptions, RunWriter, Scratch,
-    Source,
+    DeletedRanges, ENTRY_BYTES_MAX, Layout, MergeCursor, Reads, Run, RunCursor, RunOptions,
+    RunPointer, RunWriter, Scratch, Source,
 };
 use crate::storage::Extent;
+use crate::tree::fit::{Below, Values, encoded, fit};
 use crate::tree::leaf_cut::LeafCut;
 use crate::tree::node::{Bounds, Link, Node, Slot};
 use crate::tree::walk::{Part, large_values, walk_slot};
@@ -63,6 +64,8 @@ pub(crate) struct Update<'a> {
     placed: Placed,
     scratch: Scratch,
     emptying: Option<Emptying>,
+    /// The action of the dataset whose tree is changed.
+    action: Option<Arc<Action>>,
     /// Nodes that were opened, to be changed.
     opened: u64,
     written: Vec<Extent>,
@@ -90,6 +93,7 @@ impl<'a> Update<'a> {
             placed,
             scratch: Scratch::default(),
             emptying: None,
+            action: None,
             opened: 0,
             written: Vec::new(),
             taken: Vec::new(),
@@ -102,15 +106,16 @@ impl<'a> Update<'a> {
         Self { emptying: Some(Emptying { budget, is_over: false }), ..Self::new(context, placed) }
     }
 
-    /// Goes on with a tree whose data has another placement.
-    pub(crate) fn place(&mut self, placed: Placed) {
-        self.options.class = placed.buffers();
-        self.placed = placed;
-    }
-
     /// Whether an update that empties buffers ended before it was through.
     pub(crate) fn has_more(&self) -> bool {
         self.emptying.as_ref().is_some_and(|emptying| emptying.is_over)
+    }
+
+    /// The trees that follow are of a dataset, whose data has a placement.
+    pub(crate) fn of_dataset(&mut self, dataset: u32, placed: Placed) {
+        self.action = self.context.actions.of(dataset);
+        self.options.class = placed.buffers();
+        self.placed = placed;
     }
 
     /// The tree without buffers, as far as the update may write.
@@ -196,7 +201,7 @@ impl<'a> Update<'a> {
         bytes: u64,
     ) -> Result<Tree> {
         let mut root = self.open(&tree.root)?;
-        let mut merged = MergeCursor::merger(sources, None);
+        let mut merged = MergeCursor::merger(sources, self.action.clone());
         merged.first()?;
         self.push(&mut root, (None, None), &mut merged, bytes)?;
         self.settle(&mut root, (None, None))?;
@@ -269,7 +274,10 @@ impl<'a> Update<'a> {
             let ranges = if is_covered { DeletedRanges::default() } else { ranges };
             // What is covered is dropped, with its extents.
             let before = if is_covered { &[][..] } else { &node.slots[number].runs };
-            let run = self.write_run(&ranges, merged, high, self.behind(before))?;
+            let layout = self.behind(before);
+            let slot = node.slots[number].clone();
+            let below = Below { runs: &slot.runs, link: Some(&slot.link) };
+            let run = self.write_run(&ranges, merged, high, (layout, below))?;
             if is_covered {
                 let level = node.level;
                 let covered = std::mem::replace(&mut node.slots[number], Slot::empty(level));
@@ -298,26 +306,42 @@ impl<'a> Update<'a> {
         ranges: &DeletedRanges,
         merged: &mut MergeCursor<S>,
         high: Option<&[u8]>,
-        layout: Layout,
+        place: (Layout, Below<'_>),
     ) -> Result<Option<Arc<Run>>> {
-        let context = self.context;
+        let mut values = Values::new(self.placed.clone());
+        let run = self.write_messages(ranges, merged, high, place, &mut values);
+        self.written.append(&mut values.written);
+        self.drop_values(values.dropped);
+        Ok(run?.map(|pointer| self.context.open_run(pointer)))
+    }
+
+    fn write_messages<S: Source>(
+        &mut self,
+        ranges: &DeletedRanges,
+        merged: &mut MergeCursor<S>,
+        high: Option<&[u8]>,
+        (layout, below): (Layout, Below<'_>),
+        values: &mut Values,
+    ) -> Result<Option<RunPointer>> {
+        let (context, birth) = (self.context, self.options.birth);
+        let action = self.action.as_deref();
         let (written, scratch) = (&mut self.written, &mut self.scratch);
         let mut writer = RunWriter::new(&*context.storage, written, &self.options, layout, scratch);
         ranges.iter().for_each(|range| writer.delete_range(&range.start, range.end.as_deref()));
         while let Some((key, message)) = merged.entry()
             && high.is_none_or(|high| key < high)
         {
-            let entered = match message.kind {
-                Kind::InsertLarge | Kind::PatchedLarge => {
-                    enter(message.payload, self.options.birth)
-                }
-                _ => None,
+            let is_deleted = merged.deleted_ranges().covering(key).is_some();
+            let below = Below { link: below.link.filter(|_| !is_deleted), ..below };
+            let fitted = fit(context, birth, (key, message), below, action, values)?;
+            let message = match &fitted {
+                Some((kind, payload)) => Message { kind: *kind, payload },
+                None => message,
             };
-            let payload = entered.as_deref().unwrap_or(message.payload);
-            writer.add(key, Message { kind: message.kind, payload })?;
+            writer.add(key, message)?;
             merged.next()?;
         }
-        Ok(writer.finish()?.map(|pointer| context.open_run(pointer)))
+        writer.finish()
     }
 
     /// Whether there is a buffer with messages below a link.
@@ -377,11 +401,13 @@ impl<'a> Update<'a> {
             bytes += run.pointer().bytes;
             count += 1;
         }
-        let mut merged = MergeCursor::merger(cursors(&slot.runs[..count])?, None);
+        let mut merged = MergeCursor::merger(cursors(&slot.runs[..count])?, self.action.clone());
         let ranges = merged.deleted_ranges().clone();
         merged.first()?;
-        let behind = self.behind(&slot.runs[count..]);
-        let run = self.write_run(&ranges, &mut merged, None, behind)?;
+        let older = slot.runs[count..].to_vec();
+        let layout = self.behind(&older);
+        let below = Below { runs: &older, link: Some(&slot.link) };
+        let run = self.write_run(&ranges, &mut merged, None, (layout, below))?;
         self.drop_values(merged.take_dropped());
         let compacted: Vec<_> = slot.runs.splice(..count, run).collect();
         compacted.iter().for_each(|run| self.drop_run(run));
@@ -391,7 +417,7 @@ impl<'a> Update<'a> {
     /// Merges a buffer, and hands it on to the node below. Returns what takes the slot's place.
     fn flush_to_node(&mut self, slot: &Slot, bounds: Bounds<'_>) -> Result<Replacement> {
         let mut child = self.open(&slot.link)?;
-        let mut merged = MergeCursor::merger(cursors(&slot.runs)?, None);
+        let mut merged = MergeCursor::merger(cursors(&slot.runs)?, self.action.clone());
         merged.first()?;
         self.push(&mut child, bounds, &mut merged, slot.buffered_bytes())?;
         slot.runs.iter().for_each(|run| self.drop_run(run));
@@ -435,7 +461,7 @@ impl<'a> Update<'a> {
         let context = self.context;
         let bytes: u64 = runs.iter().map(|run| run.pointer().bytes).sum();
         let each = bytes / bytes.div_ceil(context.settings.leaf_bytes).max(1);
-        let mut merged = MergeCursor::merger(cursors(runs)?, None);
+        let mut merged = MergeCursor::merger(cursors(runs)?, self.action.clone());
         let (mut pivots, mut slots) = (Vec::new(), Vec::new());
         let mut last = Vec::new();
         let mut placed = self.placed.clone();
@@ -480,13 +506,22 @@ impl<'a> Update<'a> {
     ) -> Result<Option<Resolved<'m>>> {
         let large = match message.kind {
             Kind::Delete => return Ok(None),
+            Kind::Insert if key.len() + message.payload.len() > ENTRY_BYTES_MAX => None,
             Kind::Insert | Kind::InsertLarge => return Ok(Some(Resolved::AsItIs(message))),
             Kind::PatchedLarge => in_run(run, message.large())?,
-            Kind::Upsert | Kind::Custom => None,
+            Kind::Upsert | Kind::Custom | Kind::PatchedInsert => None,
         };
+        let action = self.action.as_deref();
         let value = large.as_ref().map(|large| read_large(self.context, large)).transpose()?;
+        let applied = message::apply(key, message, value, action);
+        if applied.is_err() && is_defect(action) {
+            // The message stays until the action is back.
+            let kept = HeldMessage::from(message);
+            let kept = in_run(run, kept.after(key, Message::DELETE, action, &mut |_| ()))?;
+            return Ok(Some(Resolved::Owned(kept.kind, kept.payload.to_vec())));
+        }
         self.drop_values(large);
-        let Some(value) = in_run(run, message::apply(key, message, value, None))? else {
+        let Some(value) = in_run(run, applied)? else {
             return Ok(None);
         };
         if (value.len() as u64) < self.context.settings.large_value_bytes {
@@ -501,9 +536,7 @@ impl<'a> Update<'a> {
             &value,
             &mut self.written,
         )?;
-        let mut payload = Vec::new();
-        large.encode(&mut payload);
-        Ok(Some(Resolved::Owned(Kind::InsertLarge, payload)))
+        Ok(Some(Resolved::Owned(Kind::InsertLarge, encoded(&large))))
     }
 
     pub(super) fn drop_values(&mut self, values: impl IntoIterator<Item = LargeValue>) {

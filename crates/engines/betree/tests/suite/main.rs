@@ -1,6 +1,9 @@
 //! Tests of the Bε-tree engine through its public interface.
 
 mod conformance;
+mod copies;
+mod home;
+mod messages;
 mod object_properties;
 mod objects;
 mod objects_on_threads;
@@ -9,3 +12,4 @@ mod redundancy;
 mod repairs;
 mod snapshots;
 mod tiers;
+mod transfers;

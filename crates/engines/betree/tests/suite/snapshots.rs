@@ -5,15 +5,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use halite_betree::{Betree, BetreeOptions, Error, Migration, Preference};
-use halite_contract::{
-    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Snapshots,
-};
-use halite_disk::{Disk, DiskModel};
-use halite_pmem::{Domain, Medium, PoolOptions};
+use halite_contract::{Direction, Durability, Engine, KeyRange, KeySpaceId, Op, Snapshots};
+use halite_pmem::Domain;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+use crate::home::{Home, Pairs, is, pairs, small, verify};
 
 /// What a dataset is to have.
 #[derive(Default, Clone)]
@@ -68,90 +65,24 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Sizes at which short histories fill memtables, buffers and leaves.
-fn small() -> BetreeOptions {
-    BetreeOptions {
-        memtable_bytes: Some(4 << 10),
-        buffer_bytes: Some(4 << 10),
-        leaf_bytes: Some(2 << 10),
-        part_bytes: Some(256),
-        fanout: Some(3),
-        runs_max: Some(3),
-        large_value_bytes: Some(1 << 10),
-        checkpoint_bytes: Some(64 << 10),
-        cache_bytes: 1 << 20,
-        migration: Some(Migration {
-            // Nothing moves by itself.
-            grace: Duration::from_secs(3600),
-            // A class of 24 MiB is above its threshold soon.
-            threshold_percent: 1,
-            budget_bytes_per_round: 64 << 10,
-            ..Migration::default()
-        }),
-        ..BetreeOptions::default()
-    }
-}
-
-/// Two classes, of which the fast one is not large.
-fn two_classes() -> BetreeOptions {
-    BetreeOptions { topology: Some("file:fast@24M ; file:slow".parse().unwrap()), ..small() }
-}
-
-/// Where a store lies.
-enum Home {
-    /// In a folder, with a thread that flushes.
-    Folder(tempfile::TempDir),
-    /// On a modelled medium, where commits flush.
-    Medium(Medium),
-}
-
-impl Home {
-    fn medium(domain: Domain) -> Self {
-        Self::Medium(Medium::new(domain, 32 << 20).unwrap())
-    }
-
-    fn open(&self) -> Betree {
-        let mut pool_options = PoolOptions::default();
-        pool_options.size_max = 32 << 20;
-        let options = match self {
-            Self::Folder(folder) => EngineOptions {
-                pool_options,
-                own: two_classes().into(),
-                ..EngineOptions::new(folder.path().join("pool"))
-            },
-            Self::Medium(medium) => {
-                // Persistent memory is class 0 there, and a file class 1.
-                let in_pool = medium.domain() == Domain::Memory;
-                let own = if in_pool { small() } else { two_classes() }.into();
-                pool_options.medium = Some(medium.clone());
-                let disk = Some(Disk::model(&DiskModel::of(medium.machine())));
-                EngineOptions { pool_options, own, disk, ..EngineOptions::new("pool") }
-            }
-        };
-        Betree::open(&options).unwrap()
-    }
-
-    /// Opens the store again. What is durable stays, also if it is killed.
-    fn reopen(&self, betree: Betree, kills: bool) -> Betree {
-        match self {
-            Self::Medium(medium) if kills => {
-                betree.sync().unwrap();
-                medium.machine().cut_power();
-                drop(betree);
-                medium.restore_power();
-            }
-            _ => drop(betree),
-        }
-        self.open()
-    }
+/// Small sizes, and two classes, of which the fast one is not large. Nothing moves by itself.
+fn own(home: &Home) -> BetreeOptions {
+    let migration = Some(Migration {
+        grace: Duration::from_secs(3600),
+        // A class of 24 MiB is above its threshold soon.
+        threshold_percent: 1,
+        budget_bytes_per_round: 64 << 10,
+        ..Migration::default()
+    });
+    // Persistent memory is class 0, and a file class 1.
+    let is_in_pool = matches!(home, Home::Medium(medium) if medium.domain() == Domain::Memory);
+    let files = || Some("file:fast@24M ; file:slow".parse().unwrap());
+    let topology = if is_in_pool { None } else { files() };
+    BetreeOptions { migration, topology, ..small() }
 }
 
 fn key(number: u8) -> Vec<u8> {
     format!("key {number:03}").into_bytes()
-}
-
-fn is(error: &halite_contract::Error, matches: impl Fn(&Error) -> bool) -> bool {
-    matches!(error, halite_contract::Error::Own(own) if own.downcast_ref().is_some_and(matches))
 }
 
 struct Run {
@@ -370,32 +301,17 @@ impl Run {
     }
 }
 
-fn pairs(
-    snapshot: &dyn halite_contract::Snapshot,
-    space: KeySpaceId,
-    direction: Direction,
-) -> Pairs {
-    let scan = snapshot.scan(space, KeyRange::all(), direction).unwrap();
-    let pairs = scan.map(|pair| pair.unwrap()).map(|(key, value)| (key.to_vec(), value.to_vec()));
-    pairs.collect()
-}
-
 /// Goes on to the end.
 fn on(_: u64, _: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn verify(betree: &Betree) {
-    let report = betree.verify(&mut |_, _| ControlFlow::Continue(())).unwrap();
-    assert!(report.damage.is_empty(), "{:?}", report.damage);
-}
-
 fn histories_agree_with_the_model(home: &Home, steps: &[Step]) {
-    let mut betree = home.open();
+    let mut betree = home.open_with(own(home));
     let mut run = Run::new(&betree);
     for step in steps {
         if let Step::Reopen(kills) = step {
-            betree = home.reopen(betree, *kills);
+            betree = home.reopen_with(betree, *kills, own(home));
         } else {
             run.run(&betree, step);
             if matches!(step, Step::Put(..) | Step::Delete(..)) {
@@ -446,7 +362,7 @@ fn churn(betree: &Betree, space: KeySpaceId, round: u8) {
 #[test]
 fn a_handle_reads_on_when_its_snapshot_is_deleted() {
     for home in [Home::medium(Domain::Memory), Home::Folder(tempfile::tempdir().unwrap())] {
-        let betree = home.open();
+        let betree = home.open_with(own(&home));
         let space = betree.key_space("space").unwrap();
         churn(&betree, space, 1);
         betree.create_snapshot(space, "snapshot").unwrap();
@@ -469,7 +385,7 @@ fn a_handle_reads_on_when_its_snapshot_is_deleted() {
 #[test]
 fn a_rollback_and_a_clone_are_seen_by_readers_at_once() {
     let home = Home::Folder(tempfile::tempdir().unwrap());
-    let betree = home.open();
+    let betree = home.open_with(own(&home));
     let space = betree.key_space("space").unwrap();
     churn(&betree, space, 1);
     betree.create_snapshot(space, "snapshot").unwrap();

@@ -11,6 +11,8 @@ pub struct SnapshotInfo {
     pub name: String,
     /// Its number: a later snapshot of any key space has a larger one.
     pub number: u64,
+    /// A random number that the snapshot keeps when it is sent to another store.
+    pub identity: u128,
     /// The key spaces that began as it, and keep it.
     pub clones: Vec<String>,
 }

@@ -11,7 +11,7 @@ use super::super::{
 };
 use super::model::{Append, Key, Model, Owned, Shape, keys, models, shapes, view};
 use super::moves::{all, moves, walk};
-use crate::message::{HeldMessage, Kind, LargeValue, MessageAction, merge};
+use crate::message::{Action, HeldMessage, Kind, LargeValue, merge, of_message};
 
 /// The merged messages of runs, the newest first.
 fn merged(models: &[Model], lo: &[u8], hi: Option<&[u8]>) -> Vec<(Key, Owned)> {
@@ -24,7 +24,7 @@ fn merged(models: &[Model], lo: &[u8], hi: Option<&[u8]>) -> Vec<(Key, Owned)> {
                     None => older.clone(),
                     Some(newer) => {
                         let merged =
-                            merge(&key, view(newer), view(older), Some(&Append), &mut |_| {})
+                            merge(&key, view(newer), view(older), action().as_deref(), &mut |_| {})
                                 .unwrap();
                         (merged.message().kind, merged.message().payload.to_vec())
                     }
@@ -45,8 +45,8 @@ fn larges<'a>(messages: impl Iterator<Item = &'a Owned>) -> Vec<LargeValue> {
     messages.filter_map(|message| view(message).large().unwrap()).collect()
 }
 
-fn action() -> Option<Arc<dyn MessageAction>> {
-    Some(Arc::new(Append))
+fn action() -> Option<Arc<Action>> {
+    Some(Arc::new(Action::new("append".into(), Some(Arc::new(Append)))))
 }
 
 /// The value of a key, by a lookup from the newest run on.
@@ -57,7 +57,7 @@ fn looked_up(runs: &[Arc<Run>], key: &[u8]) -> (Option<HeldMessage>, bool) {
             Found::Message { message: older, was_deleted } => {
                 let merged = match message {
                     Some(newer) => {
-                        newer.after(key, older.message(), Some(&Append), &mut |_| {}).unwrap()
+                        newer.after(key, older.message(), action().as_deref(), &mut |_| {}).unwrap()
                     }
                     None => older,
                 };
@@ -87,8 +87,10 @@ proptest! {
         let mut models = models;
         if is_custom {
             // Datasets have upserts or messages of their own.
-            for (kind, _) in models.iter_mut().flat_map(|model| model.messages.values_mut()) {
-                *kind = if *kind == Kind::Upsert { Kind::Custom } else { *kind };
+            for (kind, payload) in models.iter_mut().flat_map(|model| model.messages.values_mut()) {
+                if *kind == Kind::Upsert {
+                    (*kind, *payload) = (Kind::Custom, of_message(payload));
+                }
             }
         }
         models.retain(|model| !model.messages.is_empty() || !model.ranges.is_empty());
