@@ -313,16 +313,22 @@ impl SpaceManagement for Betree {
         self.write_for(of_ops(ops), Purpose::of(ops, Purpose::Bookkeeping), durability, &[])
     }
 
-    /// Flushes a memtable that is frozen, and if there is none, migrates, where the store has no threads for that.
+    /// Flushes a memtable that is frozen; if there is none, makes a checkpoint that is due; if none is, migrates: where the
+    /// store has no threads for that.
     fn collect_ahead(&self, _partition: usize) -> Result<bool> {
-        if self.store.settings.on_threads {
+        let store = &*self.store;
+        if store.settings.on_threads {
             return Ok(false);
         }
-        if self.store.flush_oldest()? {
+        if store.flush_oldest()? {
             return Ok(true);
         }
-        match &self.store.rounds {
-            Some(_) => Ok(self.store.migrate_round(&|| true)?.moved_bytes() > 0),
+        if store.is_checkpoint_due() {
+            store.checkpoint()?;
+            return Ok(true);
+        }
+        match &store.rounds {
+            Some(_) => Ok(store.migrate_round(&|| true)?.moved_bytes() > 0),
             None => Ok(false),
         }
     }

@@ -11,6 +11,8 @@ mod devices;
 mod engine;
 mod error;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzed;
 mod heat;
 mod home;
 mod large;

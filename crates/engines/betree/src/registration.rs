@@ -104,8 +104,14 @@ fn crash_variants() -> Vec<Variant> {
         let of_name = variant(format!("betree-{name}"), own);
         all.push(Variant { kinds: &[Kind::Few], share: 1, ..of_name });
     }
-    let options =
-        EngineOptions { own: BetreeOptions::for_lab().into(), ..EngineOptions::new("pool") };
+    // A few short writes fill a memtable, and two memtables ask for a checkpoint: so there are some beside other commits.
+    let own = BetreeOptions {
+        memtable_bytes: Some(64),
+        checkpoint_bytes: Some(128),
+        large_value_bytes: Some(LARGE_VALUE_BYTES),
+        ..BetreeOptions::for_lab()
+    };
+    let options = EngineOptions { own: own.into(), ..EngineOptions::new("pool") };
     all.push(Variant { works_ahead: true, ..Variant::concurrent("betree", &options) });
     all
 }

@@ -65,7 +65,7 @@ impl Settings {
     /// memory: there, many small runs cost no I/O to read, and none of them is written with others.
     pub(crate) fn of(options: &EngineOptions, can_append: bool) -> Self {
         let own = BetreeOptions::of(options);
-        let memtable_bytes = own.memtable_bytes.unwrap_or(32 << 20).clamp(1 << 10, 256 << 20);
+        let memtable_bytes = own.memtable_bytes.unwrap_or(32 << 20).clamp(64, 256 << 20);
         let large_value_bytes = own.large_value_bytes.unwrap_or(64 << 10);
         let large_value_bytes = large_value_bytes.clamp(16, (ENTRY_BYTES_MAX / 2) as u64);
         let appends = can_append && own.buffers != Some(Buffers::CopyOnWrite);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use halite_sim::planted;
+
 use crate::member::{Member, Standing};
 use crate::{Error, Label, Leaf, LeafLabels, LeafState, LeafStatus, Result, Vdev, label};
 
@@ -125,6 +127,12 @@ impl Vdev {
         let slots: Vec<label::Slot> = slots.collect::<Result<_>>()?;
         self.members.each("write a label", |leaf, _, device| {
             let slot = &slots[leaf];
+            planted!(
+                "vdev.label-on-first-leaf-only",
+                if leaf > 0 {
+                    return Ok(());
+                }
+            );
             device.write_label(slot.at, &slot.bytes)
         })
     }

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use halite_sim::planted;
+
 use crate::member::{Member, Standing};
 use crate::{Error, Extent, Leaf, Result};
 
@@ -94,7 +96,9 @@ impl Members {
         }
         for Missed { member, error } in missed {
             match error {
-                Some(_) => self.all[member].fault(),
+                Some(_) => {
+                    planted!("vdev.failed-leaf-not-stale", (), self.all[member].fault());
+                }
                 None => self.all[member].set_stale(true),
             }
         }

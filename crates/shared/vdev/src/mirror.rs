@@ -4,6 +4,7 @@
 //! that were wrong get the bytes that passed: these alone, as the rest of the extent was not checked.
 
 use halite_pmem::Pinned;
+use halite_sim::planted;
 
 use crate::member::Standing;
 use crate::members::Members;
@@ -35,7 +36,13 @@ pub(crate) fn read(
         let member = members.get(number);
         match member.read(extent, at, to) {
             Err(error) => findings.unread(&error),
-            Ok(()) if check(to) => {
+            Ok(())
+                if planted!(
+                    "vdev.other-copy-unchecked",
+                    check(to) || !bad.is_empty(),
+                    check(to)
+                ) =>
+            {
                 member.vouch(extent);
                 for bad in bad {
                     members.get(bad).repair(extent, at, to);

@@ -35,6 +35,14 @@ pub enum Histories {
     Lsm(usize, Kind),
     /// The same with a log.
     LsmLog(Kind),
+    /// The engine `betree`.
+    Betree(Kind),
+    /// The same with values in extents of their own.
+    BetreeValues,
+    /// The same with a pool of this name, with snapshots, objects and leaves that go and come back.
+    BetreePool(&'static str),
+    /// The same with leaves that are damaged, or were used without each other: one scenario, without power cuts.
+    BetreeDevices,
 }
 
 impl Histories {
@@ -55,6 +63,10 @@ impl Histories {
             Self::Lsm(1, kind) => format!("lsm, {kind:?}"),
             Self::Lsm(trees, kind) => format!("lsm, {trees} trees, {kind:?}"),
             Self::LsmLog(kind) => format!("lsm with a log, {kind:?}"),
+            Self::Betree(kind) => format!("betree, {kind:?}"),
+            Self::BetreeValues => "betree, large values".to_owned(),
+            Self::BetreePool(name) => format!("betree, {name}"),
+            Self::BetreeDevices => "betree, devices".to_owned(),
         }
     }
 }
@@ -81,8 +93,9 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Changes, Indexlog, LoggedFiles, Lsm, LsmLog, NotedFiles, Objects, Pages, Partitions,
-                RenamedFiles, Snapshots, Space,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Indexlog,
+                LoggedFiles, Lsm, LsmLog, NotedFiles, Objects, Pages, Partitions, RenamedFiles,
+                Snapshots, Space,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
             [$(PlantedBug {
@@ -228,6 +241,32 @@ bugs! {
         "A batch that is to be durable is visible before the log is synced.";
     "wal.torn-log-taken" "wal/src/batch.rs", LsmLog(Few), Memory, 10,
         "A batch at the end of the log is taken for whole without a look at its check.";
+    "betree.seen-block-reused-at-once" "betree/src/allocation/device.rs", Betree(Mixed), Memory, 20,
+        "A block that the last superblock leads to is allocated again while the next one is being built.";
+    "betree.bitmaps-before-root-record" "betree/src/store/checkpoint.rs", Betree(Mixed), Memory, 20,
+        "The bitmaps are written before the extents of the root record are in them: the fixpoint stops early.";
+    "betree.superblock-before-data" "betree/src/store/checkpoint.rs", BetreePool("mirror"), Memory, 20,
+        "The superblock is written before what it leads to is synced.";
+    "betree.applied-batch-replayed" "betree/src/open/replay.rs", BetreePool("values"), Memory, 20,
+        "Recovery replays batches that the trees have.";
+    "betree.value-freed-with-its-record" "betree/src/store/written_large.rs", BetreeValues, Memory, 20,
+        "The extents of a large value are free again though its batch is committed.";
+    "betree.snapshot-extents-freed" "betree/src/dataset/history.rs", BetreePool("values"), Memory, 20,
+        "What a snapshot has is freed when its dataset drops it, not put on its deadlist.";
+    "betree.deadlist-off-by-one-epoch" "betree/src/dataset/history.rs", BetreePool("values"), Memory, 20,
+        "What was born in the epoch that a snapshot ended counts as born after it.";
+    "betree.deleted-range-forgets-buffers" "betree/src/tree/update.rs", Betree(Mixed), Memory, 60,
+        "A deleted range drops the leaf below it, and not the buffer.";
+    "betree.gap-not-zeroed" "betree/src/message/upsert.rs", BetreePool("single"), Memory, 20,
+        "An upsert behind the end of a value leaves no zeros in the gap.";
+    "vdev.label-on-first-leaf-only" "vdev/src/administration.rs", BetreePool("mirror"), Memory, 20,
+        "The superblock is written to one leaf of a mirror, and counts as written to all.";
+    "vdev.failed-leaf-not-stale" "vdev/src/members.rs", BetreePool("mirror"), FailingSyncs, 60,
+        "A write of a mirror succeeds though a leaf failed, and that leaf counts as whole.";
+    "vdev.other-copy-unchecked" "vdev/src/mirror.rs", BetreeDevices, Memory, 1,
+        "Of a mirror with a damaged copy, another one is taken unchecked.";
+    "betree.newest-generation-wins" "betree/src/storage/labels.rs", BetreeDevices, Memory, 1,
+        "A leaf that was used without the others is taken for the pool, as its generation is the newest.";
 }
 
 #[cfg(test)]

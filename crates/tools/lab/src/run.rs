@@ -263,7 +263,7 @@ impl<S: Subject> Life<'_, S> {
         self.has_failed_to_sync = self.medium.machine().has_failed_to_sync();
         self.medium.machine().fail_sync_after(None);
         match applied {
-            Ok(()) if self.has_failed_to_sync && !self.subject.tells_failures_later() => {
+            Ok(()) if self.has_failed_to_sync && !self.may_succeed() => {
                 Err(format!("{step:?} is said to be done, though a sync failed").into())
             }
             Err(why) if !self.has_failed_to_sync => Err(format!("{step:?} fails: {why}").into()),
@@ -273,6 +273,11 @@ impl<S: Subject> Life<'_, S> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether a step may succeed in which a sync fails.
+    fn may_succeed(&self) -> bool {
+        self.subject.tells_failures_later() || self.subject.survives_failed_syncs()
     }
 
     /// Takes a step after a sync failed: the step is refused and makes no change, or its result is right.
@@ -315,7 +320,7 @@ impl<S: Subject> Life<'_, S> {
         let has_failed = self.medium.machine().has_failed_to_sync();
         self.medium.machine().fail_sync_after(None);
         match &opened {
-            Ok(_) if has_failed && !had_failed => {
+            Ok(_) if has_failed && !had_failed && !self.subject.survives_failed_syncs() => {
                 return Err("it opens, though a sync failed".to_owned().into());
             }
             Err(why) if !has_failed || had_failed => {

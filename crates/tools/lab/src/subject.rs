@@ -104,6 +104,12 @@ pub trait Subject: Sync {
         false
     }
 
+    /// Whether the store has what a sync was for in another place, too, where that may fail: then a step may succeed, and
+    /// the store may open, although a sync failed.
+    fn survives_failed_syncs(&self) -> bool {
+        false
+    }
+
     /// The contents of the store.
     ///
     /// # Errors

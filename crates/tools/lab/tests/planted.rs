@@ -4,14 +4,18 @@
 //!         --target-dir target/planted
 #![cfg(halite_planted)]
 
+mod betree_pools;
 mod small_stores;
 
 use std::time::Instant;
 
+use betree_pools::{Pools, devices};
 use halite_blocks::page::CopyOnWrite;
 use halite_lab::blocks::pages::Pages;
 use halite_lab::planted::{Histories, PLANTED_BUGS, PlantedBug};
-use halite_lab::{Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation};
+use halite_lab::{
+    Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation,
+};
 use halite_sim::planted::Bug;
 use small_stores::SmallStore;
 
@@ -35,6 +39,22 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
             return explore(&lsm(name, kind).with_partitions(trees), rules, look);
         }
         Histories::LsmLog(kind) => return explore(&lsm("lsm-log-mixed", kind), rules, look),
+        Histories::Betree(kind) => {
+            let subject = Store::of(&halite_betree::REGISTRATION, "betree-mixed");
+            return explore(&subject.with_kinds(only(kind)), rules, look);
+        }
+        Histories::BetreeValues => {
+            let subject = Store::of(&halite_betree::REGISTRATION, "betree-mixed-values");
+            return explore(&subject, rules, look);
+        }
+        Histories::BetreePool(name) => {
+            return explore(&Pools::of(&format!("betree-pool-{name}")), rules, look);
+        }
+        Histories::BetreeDevices => {
+            let case = Case { rules, seed: 0, schedule: None, crashes: Vec::new() };
+            let found = devices::defect().map(|what| Violation { case, what });
+            return (found, Tally { histories: 1, recoveries: 2, ..Tally::default() });
+        }
         Histories::Indexlog(kind) | Histories::Changes(kind) | Histories::Snapshots(kind) => {
             only(kind)
         }

@@ -16,6 +16,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use halite_sim::planted;
+
 use super::bitmap::Statistics;
 use super::bits::{Bits, SEGMENT};
 use super::deferred::DeferredFrees;
@@ -178,7 +180,7 @@ impl DeviceSpace {
     ) -> Result<(), &'static str> {
         self.check_hidden(block, count)?;
         let blocks = block..block + u64::from(count);
-        match seen_until {
+        match planted!("betree.seen-block-reused-at-once", None, seen_until) {
             Some(generation) => self.deferred.defer(blocks, generation),
             None => self.allocatable.release(blocks),
         }

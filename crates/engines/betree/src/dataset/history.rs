@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use halite_codec::{Reader, put_varint};
+use halite_sim::planted;
 
 use crate::catalogue::SnapshotId;
 use crate::tree::Tree;
@@ -62,8 +63,17 @@ impl History {
         if self.origin.is_some_and(|origin| birth <= origin.epoch) {
             return Fate::Forget;
         }
+        planted!("betree.snapshot-extents-freed", return Fate::Free);
         match self.snapshots.range(..snapshot).next_back() {
-            Some((&number, last)) if birth <= last.epoch => Fate::List(number),
+            Some((&number, last))
+                if planted!(
+                    "betree.deadlist-off-by-one-epoch",
+                    birth < last.epoch,
+                    birth <= last.epoch
+                ) =>
+            {
+                Fate::List(number)
+            }
             _ => Fate::Free,
         }
     }

@@ -33,8 +33,8 @@ pub(crate) use large_value::{
     read_extent,
 };
 #[cfg(test)]
-pub(crate) use merge::{Merged, merge};
-pub(crate) use merge::{apply, is_defect};
+pub(crate) use merge::Merged;
+pub(crate) use merge::{apply, is_defect, merge};
 pub(crate) use patches::{of_message, of_upsert};
 pub(crate) use upsert::UpsertBuilder;
 

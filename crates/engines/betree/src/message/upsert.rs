@@ -26,6 +26,7 @@
 //! Composing takes time and memory in proportion to the bytes of the operations; applying, to those and the value's.
 
 use halite_codec::{Reader, put_bytes};
+use halite_sim::planted;
 
 use super::Parsed;
 
@@ -73,7 +74,7 @@ impl<'a> Operation<'a> {
 
     fn apply(self, value: &mut Vec<u8>) {
         if value.len() < self.end() {
-            value.resize(self.end(), 0);
+            value.resize(self.end(), planted!("betree.gap-not-zeroed", 1, 0));
         }
         let to = &mut value[self.offset..self.end()];
         match self.mode {

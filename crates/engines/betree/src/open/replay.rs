@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use halite_contract::{Error, Result};
+use halite_sim::planted;
 
 use crate::dataset::command::is_command;
 use crate::memtable::{Chunks, Memtable};
@@ -70,7 +71,7 @@ impl<'a> Replay<'a> {
         let mut ends_memtable = false;
         for change in Changes::of(payload) {
             let change = change.map_err(|error| damaged(error.reason()))?;
-            if sequence > self.applied {
+            if planted!("betree.applied-batch-replayed", true, sequence > self.applied) {
                 let (dataset, _) =
                     dataset_of(change.key).ok_or_else(|| damaged("a key has no dataset"))?;
                 if dataset == u32::MAX {

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use halite_sim::locks::Mutex;
+use halite_sim::planted;
 use halite_vdev::{Chosen, Epoch, Label, LeafLabels, LeafState, Position, Verdict, choose};
 
 use super::Storage;
@@ -209,6 +210,7 @@ pub(crate) fn find(
 /// Chooses among the leaves that have the history of a session, if there are any, and compares the others with these.
 fn choose_with(session: Option<u64>, all: &[LeafLabels]) -> Option<Chosen> {
     let chosen = choose(FEATURES, all)?;
+    planted!("betree.newest-generation-wins", return Some(chosen));
     let has = |label: &Label| label.epochs.iter().any(|epoch| Some(epoch.session) == session);
     if has(&chosen.label) {
         return Some(chosen);

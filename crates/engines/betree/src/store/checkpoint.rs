@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use halite_contract::Result;
+use halite_sim::planted;
 use halite_vdev::BLOCK;
 
 use crate::allocation::{DeviceSpace, Purpose, SEGMENT, STORED_MAX, encode};
@@ -216,7 +217,9 @@ impl Store {
         let storage = &self.trees.storage;
         let Taken { bitmaps: places, record } = taken;
         let all: Vec<Extent> = places.values().chain(&record).copied().collect();
-        storage.adopt(&all)?;
+        // The bitmaps that are written below have the record's extents, too.
+        let first = planted!("betree.bitmaps-before-root-record", places.len(), all.len());
+        storage.adopt(&all[..first])?;
         let old =
             places.keys().filter_map(|place| checkpoints.bitmaps.get(place)).map(|old| old.extent);
         for extent in
@@ -245,6 +248,7 @@ impl Store {
             };
             checkpoints.bitmaps.insert(place, pointer);
         }
+        storage.adopt(&all[first..])?;
         let dirty = storage.space(|space| {
             let taken =
                 space.spaces_mut().map(|(class, vdev, space)| (class, vdev, space.take_dirty()));
@@ -316,7 +320,7 @@ impl Store {
     fn write_superblock(&self, mut superblock: Superblock) -> Result<()> {
         let storage = &self.trees.storage;
         let durable = storage.vdev_blocks();
-        storage.sync()?;
+        planted!("betree.superblock-before-data", (), storage.sync()?);
         superblock.pool = self.labels.note(storage, &durable);
         let generation = storage.generation();
         self.labels.write(storage, generation, &superblock.pool, &superblock.encode())?;

@@ -2,6 +2,7 @@
 
 use halite_contract::Result;
 use halite_sim::locks::RwLockReadGuard;
+use halite_sim::planted;
 
 use crate::allocation::Purpose;
 use crate::large::{write_large, write_piece};
@@ -127,7 +128,7 @@ impl<'a> WrittenLarge<'a> {
             // They may have replaced others.
             self.store.room.note_removal();
         }
-        self.extents.clear();
+        planted!("betree.value-freed-with-its-record", (), self.extents.clear());
     }
 }
 

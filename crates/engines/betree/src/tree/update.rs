@@ -21,6 +21,8 @@
 
 use std::sync::Arc;
 
+use halite_sim::planted;
+
 use crate::Result;
 use crate::allocation::Purpose;
 use crate::large::{read_large, write_large};
@@ -281,7 +283,11 @@ impl<'a> Update<'a> {
             if is_covered {
                 let level = node.level;
                 let covered = std::mem::replace(&mut node.slots[number], Slot::empty(level));
-                self.drop_slot(&covered)?;
+                planted!(
+                    "betree.deleted-range-forgets-buffers",
+                    node.slots[number].runs = covered.runs.clone(),
+                    self.drop_slot(&covered)?
+                );
             }
             node.slots[number].runs.splice(..0, run);
             number += 1;

@@ -101,5 +101,5 @@ fn migrating() {
 
 #[test]
 fn threads() {
-    survive("threads", 4, 200);
+    survive("threads", 2, 200);
 }

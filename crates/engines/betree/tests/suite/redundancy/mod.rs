@@ -2,6 +2,7 @@
 
 mod bench;
 mod damage;
+mod faults;
 mod full;
 mod loss;
 mod places;

@@ -1,0 +1,91 @@
+//! Pools of the Bε-tree engine come back from every power cut that the lab looks at: with snapshots, a clone, objects,
+//! values in extents of their own, and leaves of mirrors and parity that go and come back. The engine's own tests
+//! explore its key spaces and its threads.
+//!
+//! `HALITE_LAB_SEEDS` sets how many histories of each pool there are, `HALITE_LAB_SEED` the first of those that are no
+//! fixed ones, and `HALITE_LAB_JOBS` the pools of which the names or rules have that in them.
+
+mod betree_pools;
+
+use std::env;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use betree_pools::{POOLS, Pools, devices};
+use halite_contract::lab::is_deep;
+use halite_lab::{Effort, Explorer, Random, Rules, Tally};
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn seeds(fixed: u64) -> Vec<u64> {
+    let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        Random::of(&[now.map_or(0, |now| now.as_nanos() as u64)]).next()
+    });
+    println!("HALITE_LAB_SEED={fresh}");
+    let mut fresh = Random::new(fresh);
+    (0..fixed).chain((0..fixed.div_ceil(4)).map(|_| fresh.next())).collect()
+}
+
+/// The effort of so many images of a history, about, of whose recoveries some are crashed in turn: a pool's take long.
+fn effort(images: u64) -> Effort {
+    Effort {
+        history_images_max: images,
+        nested_images_max: [3, 2],
+        nested_percent: [3, 2],
+        ..Effort::default()
+    }
+}
+
+/// Explores some histories of a pool, and prints the story of a violation.
+fn explore(pools: &Pools, rules: Rules, seeds: &[u64], images: u64) -> Tally {
+    let mut explorer = Explorer::new(pools, rules, effort(images));
+    let start = Instant::now();
+    for &seed in seeds {
+        let Some(found) = explorer.explore(seed) else { continue };
+        let (story, _) = Explorer::new(pools, rules, effort(images)).replay(&found.case);
+        panic!("{}:{}: {}\n{}", pools.name, found.case, found.what, story.join("\n"));
+    }
+    let tally = explorer.tally;
+    println!(
+        "{} {}: {} histories, {} crash points, {} images, {} recoveries, {} nested, {:.1?}",
+        pools.name,
+        rules.name(),
+        tally.histories,
+        tally.crash_points,
+        tally.images,
+        tally.recoveries,
+        tally.nested,
+        start.elapsed()
+    );
+    tally
+}
+
+#[test]
+fn pools_come_back_from_power_cuts() {
+    let (fixed, images) = if is_deep("betree") { (2, 300) } else { (1, 40) };
+    let seeds = seeds(number("HALITE_LAB_SEEDS").unwrap_or(fixed));
+    let rules = if is_deep("betree") { &Rules::ALL[..] } else { &[Rules::Memory] };
+    let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();
+    let images = number("HALITE_LAB_IMAGES").unwrap_or(images);
+    for pools in &POOLS {
+        for &rules in rules {
+            if format!("{} {}", pools.name, rules.name()).contains(&of_jobs) {
+                assert!(explore(pools, rules, &seeds, images).crash_points > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn leaves_whose_syncs_fail_are_not_taken_for_whole() {
+    let seeds = seeds(if is_deep("betree") { 12 } else { 2 });
+    let mirror = Pools::of("betree-pool-mirror");
+    assert!(explore(&mirror, Rules::FailingSyncs, &seeds, 20).crash_points > 0);
+}
+
+#[test]
+fn damage_and_histories_that_parted_are_never_read() {
+    assert_eq!(devices::defect(), None);
+}
