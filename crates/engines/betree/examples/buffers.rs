@@ -6,7 +6,7 @@
 //!
 //! MIX is `insert` (random keys), `update` (uniform, of keys that are there), `a` (YCSB A: half updates, half reads) or
 //! `f` (YCSB F: half reads, half reads with an update). SETTINGs are `haura` (the node of Haura: copied at each arrival,
-//! 4 MiB), `whole` (runs that are written whole), and `buffer=KIB`, `leaf=KIB`, `runs=N`. The folder has to be on the
+//! 4 MiB), `in-place` (buffers that are appended to in place), and `buffer=KIB`, `leaf=KIB`, `runs=N`. The folder has to be on the
 //! medium that is measured; it is made, and removed. Every write is durable when it returns.
 
 use std::error::Error;
@@ -57,13 +57,16 @@ impl Run {
         let (before, start, processor) = (self.engine.stats(), Instant::now(), processor_s());
         (0..count).try_for_each(|number| operation(self, number))?;
         let (seconds, after) = (start.elapsed().as_secs_f64(), self.engine.stats());
-        let user = (after.user_bytes_written - before.user_bytes_written).max(1) as f64;
+        let user = after.user_bytes_written - before.user_bytes_written;
         let written = (after.traffic.lines - before.traffic.lines) * halite_pmem::LINE;
+        let amplification = match user {
+            0 => String::new(),
+            _ => format!("{:5.2} bytes written/user byte  ", written as f64 / user as f64),
+        };
         println!(
-            "{name:7} {:8.1} kops/s  {:5.2} us of processor/op  {:5.2} bytes written/user byte  {} MiB in use",
+            "{name:7} {:8.1} kops/s  {:5.2} us of processor/op  {amplification}{} MiB in use",
             count as f64 / seconds / 1e3,
             (processor_s() - processor) / count as f64 * 1e6,
-            written as f64 / user,
             after.figure("class_used_bytes").unwrap_or_default() >> 20,
         );
         Ok(())
@@ -80,9 +83,8 @@ fn processor_s() -> f64 {
 
 fn set(own: &mut BetreeOptions, setting: &str) -> Result<(), Box<dyn Error>> {
     match setting.split_once('=') {
-        None if setting == "whole" => own.buffers = Some(Buffers::CopyOnWrite),
+        None if setting == "in-place" => own.buffers = Buffers::InPlace,
         None if setting == "haura" => {
-            own.buffers = Some(Buffers::CopyOnWrite);
             (own.runs_max, own.leaf_bytes, own.buffer_bytes) =
                 (Some(1), Some(4 << 20), Some(4 << 20));
         }

@@ -10,6 +10,17 @@ use halite_vdev::Topology;
 use crate::actions::MessageActions;
 use crate::placement::Placement;
 
+/// How messages come to the buffers of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Buffers {
+    /// In extents of their own, which are written whole, as on devices of blocks.
+    #[default]
+    CopyOnWrite,
+    /// In persistent memory, appended in place: behind the messages before, in the same extents, a line being the unit.
+    /// Extents on other devices, and on vdevs with redundancy, are written whole.
+    InPlace,
+}
+
 /// How data is chosen that moves between storage classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
@@ -50,16 +61,6 @@ impl Default for Migration {
     }
 }
 
-/// How messages come to the buffers of nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffers {
-    /// In extents of their own, which are written whole, as on devices of blocks.
-    CopyOnWrite,
-    /// In persistent memory, appended in place: behind the messages before, in the same extents, a line being the unit.
-    /// Extents on other devices, and on vdevs with redundancy, are written whole.
-    InPlace,
-}
-
 /// Options of the Bε-tree engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BetreeOptions {
@@ -89,8 +90,8 @@ pub struct BetreeOptions {
     /// Runs that a buffer has at most before they are merged: 1 merges at every arrival, as the classic tree does.
     /// `None`: 8; 32 where buffers are appended to in place.
     pub runs_max: Option<usize>,
-    /// How messages come to the buffers of nodes. `None`: in place.
-    pub buffers: Option<Buffers>,
+    /// How messages come to the buffers of nodes. In place writes fewer bytes, and takes more space and time of lookups.
+    pub buffers: Buffers,
     /// Bytes of a value from which on it lies in extents of its own. `None`: 64 KiB.
     pub large_value_bytes: Option<u64>,
     /// Bytes of log after which a checkpoint is due. `None`: four memtables.
@@ -135,7 +136,7 @@ impl Default for BetreeOptions {
             part_bytes: None,
             fanout: None,
             runs_max: None,
-            buffers: None,
+            buffers: Buffers::default(),
             large_value_bytes: None,
             checkpoint_bytes: None,
             compression: Compression::default(),

@@ -96,13 +96,12 @@ fn crash_variants() -> Vec<Variant> {
         let of_kind = variant(format!("betree-{kind}-tiers"), of_tiers());
         all.push(Variant { kinds, share: 2, ..of_kind });
     }
-    // Buffers that are written whole in persistent memory, and such that are appended to in an ordinary file.
-    let buffers = Some(Buffers::CopyOnWrite);
-    let whole = BetreeOptions { buffers, ..BetreeOptions::for_lab() };
-    let in_pool = BetreeOptions { topology: "pmem:".parse().ok(), ..BetreeOptions::for_lab() };
-    for (name, own) in [("whole", whole), ("in-pool", in_pool)] {
-        let of_name = variant(format!("betree-{name}"), own);
-        all.push(Variant { kinds: &[Kind::Few], share: 1, ..of_name });
+    // Also where an ordinary file is the pool: it is appended to as memory is.
+    for (name, kinds) in [("few", &[Kind::Few]), ("levels", &[Kind::Levels])] {
+        let (buffers, topology) = (Buffers::InPlace, "pmem:".parse().ok());
+        let own = BetreeOptions { buffers, topology, ..BetreeOptions::for_lab() };
+        let of_kind = variant(format!("betree-{name}-in-place"), own);
+        all.push(Variant { kinds, share: 2, ..of_kind });
     }
     // A few short writes fill a memtable, and two memtables ask for a checkpoint: so there are some beside other commits.
     let own = BetreeOptions {

@@ -68,7 +68,7 @@ impl Settings {
         let memtable_bytes = own.memtable_bytes.unwrap_or(32 << 20).clamp(64, 256 << 20);
         let large_value_bytes = own.large_value_bytes.unwrap_or(64 << 10);
         let large_value_bytes = large_value_bytes.clamp(16, (ENTRY_BYTES_MAX / 2) as u64);
-        let appends = can_append && own.buffers != Some(Buffers::CopyOnWrite);
+        let appends = can_append && own.buffers == Buffers::InPlace;
         let leaf_bytes = own.leaf_bytes.unwrap_or(2 << 20).max(64);
         let (buffer_bytes, runs_max, leaf_part) =
             if appends { (1 << 20, 32, 2) } else { (8 << 20, 8, 1) };

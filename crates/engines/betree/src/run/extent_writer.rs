@@ -9,7 +9,7 @@ use halite_vdev::BLOCK;
 use smallvec::SmallVec;
 
 use super::pointer::{STEP, seed_at};
-use super::writer_options::{Layout, RunOptions};
+use super::writer_options::{RunOptions, RunPlace};
 use crate::Result;
 use crate::message::byte_len;
 use crate::storage::{Extent, Extents};
@@ -26,7 +26,7 @@ pub(super) struct ExtentWriter<'a> {
     birth: u64,
     /// Bytes that an extent has at most.
     limit: usize,
-    layout: Layout,
+    placement: RunPlace,
     /// The bytes of the extent that is not yet full.
     pending: Vec<u8>,
     /// Where they begin in it: behind another run, or 0.
@@ -51,7 +51,7 @@ impl<'a> ExtentWriter<'a> {
         extents: &'a dyn Extents,
         written: &'a mut Vec<Extent>,
         options: &RunOptions,
-        layout: Layout,
+        placement: RunPlace,
         pending: Vec<u8>,
     ) -> Self {
         let &RunOptions { class, small, seed, birth, part_bytes, .. } = options;
@@ -65,15 +65,16 @@ impl<'a> ExtentWriter<'a> {
             seed,
             birth,
             limit,
-            layout,
+            placement,
             pending,
             base: 0,
             shared: None,
             is_in_steps: false,
             first_base: 0,
         };
-        if let Layout::InSteps { behind: Some((extent, at)), .. } = layout
+        if let RunPlace::InSteps { behind: Some((extent, at)), .. } = placement
             && extents.tail(extent) == Some(at)
+            && extent.address.class() == class
             && byte_len(extent) - at >= part_bytes
         {
             (writer.base, writer.shared) = (at, Some(extent));
@@ -165,7 +166,7 @@ impl<'a> ExtentWriter<'a> {
     /// Writes an extent of the run's own.
     fn write_new(&mut self, is_last: bool) -> Result<Extent> {
         let blocks = self.pending.len().div_ceil(BLOCK);
-        if let Layout::InSteps { spare, .. } = self.layout {
+        if let RunPlace::InSteps { spare, .. } = self.placement {
             let spare = if is_last { spare } else { 0 };
             let blocks = blocks.max(spare.min(self.limit) / BLOCK) as u32;
             let len = self.pending.len();

@@ -67,4 +67,4 @@ pub(crate) use source::Source;
 pub(crate) use store::RunStore;
 pub(crate) use whole::is_zero;
 pub(crate) use writer::{ENTRY_BYTES_MAX, RunWriter, Scratch};
-pub(crate) use writer_options::{Layout, RunOptions};
+pub(crate) use writer_options::{RunOptions, RunPlace};

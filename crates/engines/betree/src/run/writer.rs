@@ -13,7 +13,7 @@ use super::directory::{DirectoryBuilder, PartPlace, separator};
 use super::extent_writer::{ExtentWriter, Written};
 use super::part::PartBuilder;
 use super::pointer::RunPointer;
-use super::writer_options::{Layout, RunOptions};
+use super::writer_options::{RunOptions, RunPlace};
 use crate::Result;
 use crate::message::Message;
 use crate::storage::{EXTENT_BYTES_MAX, Extent, Extents};
@@ -60,7 +60,7 @@ impl<'a> RunWriter<'a> {
         extents: &'a dyn Extents,
         written: &'a mut Vec<Extent>,
         options: &RunOptions,
-        layout: Layout,
+        placement: RunPlace,
         scratch: &'a mut Scratch,
     ) -> Self {
         assert!(options.part_bytes <= ENTRY_BYTES_MAX, "a part fits into an extent");
@@ -72,7 +72,7 @@ impl<'a> RunWriter<'a> {
         key_hashes.clear();
         last_key.clear();
         Self {
-            extents: ExtentWriter::new(extents, written, options, layout, pending),
+            extents: ExtentWriter::new(extents, written, options, placement, pending),
             options: *options,
             part,
             plain,

@@ -25,7 +25,7 @@ pub(crate) struct RunOptions {
 
 /// Where a run goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum RunPlace {
     /// In extents of its own, each of which is written whole.
     Whole,
     /// In extents that are written in steps, where there are such.

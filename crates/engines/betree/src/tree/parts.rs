@@ -78,7 +78,7 @@ fn run_part(pointer: &RunPointer, level: u8, is_base: bool) -> TreePart {
         deleted_ranges: pointer.deleted_ranges.into(),
         bytes: pointer.bytes,
         large_bytes: pointer.large_bytes,
-        stored: stored_part(pointer.birth, &pointer.extents),
+        stored: stored_part(pointer.birth, pointer.own_extents()),
     }
 }
 

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::Result;
 use crate::message::{LargeValue, Message};
 use crate::run::{
-    ENTRY_BYTES_MAX, Layout, Reads, Run, RunCursor, RunOptions, RunPointer, RunWriter, Scratch,
+    ENTRY_BYTES_MAX, Reads, Run, RunCursor, RunOptions, RunPlace, RunPointer, RunWriter, Scratch,
     Source,
 };
 use crate::storage::Extent;
@@ -128,8 +128,8 @@ impl Update<'_> {
         let mut replaced = Vec::new();
         let written_whole = (|| {
             let mut scratch = Scratch::default();
-            let (extents, layout) = (&*context.storage, Layout::Whole);
-            let mut writer = RunWriter::new(extents, &mut written, &options, layout, &mut scratch);
+            let (extents, place) = (&*context.storage, RunPlace::Whole);
+            let mut writer = RunWriter::new(extents, &mut written, &options, place, &mut scratch);
             let ranges = cursor.deleted_ranges().clone();
             ranges.iter().for_each(|range| writer.delete_range(&range.start, range.end.as_deref()));
             cursor.first()?;

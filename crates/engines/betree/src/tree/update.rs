@@ -29,7 +29,7 @@ use crate::large::{read_large, write_large};
 use crate::message::{self, Action, HeldMessage, Kind, LargeValue, Message, is_defect};
 use crate::placement::Placed;
 use crate::run::{
-    DeletedRanges, ENTRY_BYTES_MAX, Layout, MergeCursor, Reads, Run, RunCursor, RunOptions,
+    DeletedRanges, ENTRY_BYTES_MAX, MergeCursor, Reads, Run, RunCursor, RunOptions, RunPlace,
     RunPointer, RunWriter, Scratch, Source,
 };
 use crate::storage::Extent;
@@ -63,8 +63,8 @@ struct Emptying {
 pub(crate) struct Update<'a> {
     context: &'a Context,
     options: RunOptions,
-    placed: Placed,
     scratch: Scratch,
+    placed: Placed,
     emptying: Option<Emptying>,
     /// The action of the dataset whose tree is changed.
     action: Option<Arc<Action>>,
@@ -92,8 +92,8 @@ impl<'a> Update<'a> {
         Self {
             context,
             options,
-            placed,
             scratch: Scratch::default(),
+            placed,
             emptying: None,
             action: None,
             opened: 0,
@@ -276,10 +276,10 @@ impl<'a> Update<'a> {
             let ranges = if is_covered { DeletedRanges::default() } else { ranges };
             // What is covered is dropped, with its extents.
             let before = if is_covered { &[][..] } else { &node.slots[number].runs };
-            let layout = self.behind(before);
+            let place = self.behind(before);
             let slot = node.slots[number].clone();
             let below = Below { runs: &slot.runs, link: Some(&slot.link) };
-            let run = self.write_run(&ranges, merged, high, (layout, below))?;
+            let run = self.write_run(&ranges, merged, high, (place, below))?;
             if is_covered {
                 let level = node.level;
                 let covered = std::mem::replace(&mut node.slots[number], Slot::empty(level));
@@ -297,13 +297,13 @@ impl<'a> Update<'a> {
     }
 
     /// Where a run goes that comes to a buffer of these runs.
-    fn behind(&self, runs: &[Arc<Run>]) -> Layout {
+    fn behind(&self, runs: &[Arc<Run>]) -> RunPlace {
         if !self.context.settings.appends {
-            return Layout::Whole;
+            return RunPlace::Whole;
         }
         let bytes: u64 = runs.iter().map(|run| run.pointer().bytes).sum();
         let spare = bytes.max(SPARE_MIN).min(self.context.settings.leaf_buffer_bytes) as usize;
-        Layout::InSteps { behind: runs.first().and_then(|run| run.pointer().tail()), spare }
+        RunPlace::InSteps { behind: runs.first().and_then(|run| run.pointer().tail()), spare }
     }
 
     /// Writes a run: deleted ranges, and the messages up to a key. `None`, if there is nothing of that.
@@ -312,7 +312,7 @@ impl<'a> Update<'a> {
         ranges: &DeletedRanges,
         merged: &mut MergeCursor<S>,
         high: Option<&[u8]>,
-        place: (Layout, Below<'_>),
+        place: (RunPlace, Below<'_>),
     ) -> Result<Option<Arc<Run>>> {
         let mut values = Values::new(self.placed.clone());
         let run = self.write_messages(ranges, merged, high, place, &mut values);
@@ -326,13 +326,13 @@ impl<'a> Update<'a> {
         ranges: &DeletedRanges,
         merged: &mut MergeCursor<S>,
         high: Option<&[u8]>,
-        (layout, below): (Layout, Below<'_>),
+        (place, below): (RunPlace, Below<'_>),
         values: &mut Values,
     ) -> Result<Option<RunPointer>> {
         let (context, birth) = (self.context, self.options.birth);
         let action = self.action.as_deref();
         let (written, scratch) = (&mut self.written, &mut self.scratch);
-        let mut writer = RunWriter::new(&*context.storage, written, &self.options, layout, scratch);
+        let mut writer = RunWriter::new(&*context.storage, written, &self.options, place, scratch);
         ranges.iter().for_each(|range| writer.delete_range(&range.start, range.end.as_deref()));
         while let Some((key, message)) = merged.entry()
             && high.is_none_or(|high| key < high)
@@ -411,9 +411,9 @@ impl<'a> Update<'a> {
         let ranges = merged.deleted_ranges().clone();
         merged.first()?;
         let older = slot.runs[count..].to_vec();
-        let layout = self.behind(&older);
+        let place = self.behind(&older);
         let below = Below { runs: &older, link: Some(&slot.link) };
-        let run = self.write_run(&ranges, &mut merged, None, (layout, below))?;
+        let run = self.write_run(&ranges, &mut merged, None, (place, below))?;
         self.drop_values(merged.take_dropped());
         let compacted: Vec<_> = slot.runs.splice(..count, run).collect();
         compacted.iter().for_each(|run| self.drop_run(run));
@@ -476,8 +476,9 @@ impl<'a> Update<'a> {
         }
         let mut cut = LeafCut::new(context, placed, each);
         let options = RunOptions { small: (self.placed.small_bytes(), 0), ..self.options };
-        let (extents, mut scratch) = (&*context.storage, std::mem::take(&mut self.scratch));
-        let mut writer = RunWriter::new(extents, written, &options, Layout::Whole, &mut scratch);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let extents = &*context.storage;
+        let mut writer = RunWriter::new(extents, written, &options, RunPlace::Whole, &mut scratch);
         merged.first()?;
         while let Some((key, message)) = merged.entry() {
             if let Some(resolved) = self.resolve(key, message, &runs[0])? {
@@ -486,7 +487,7 @@ impl<'a> Update<'a> {
                     slots.push(Slot::leaf(Some(context.open_run(pointer))));
                     pivots.push(pivot(&last, key));
                     writer =
-                        RunWriter::new(extents, written, &options, Layout::Whole, &mut scratch);
+                        RunWriter::new(extents, written, &options, RunPlace::Whole, &mut scratch);
                 }
                 cut.add(&mut writer, key);
                 writer.add(key, resolved.message())?;

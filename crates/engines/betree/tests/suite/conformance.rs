@@ -108,26 +108,22 @@ mod with_small_trees_in_a_file {
     );
 }
 
-/// As [`small`], with buffers that are written whole.
-fn small_copy_on_write() -> BetreeOptions {
-    BetreeOptions { buffers: Some(Buffers::CopyOnWrite), ..small() }
+/// As [`small`], with buffers that are appended to in place, in a pool that may be an ordinary file, as long as it has
+/// room.
+fn small_in_place() -> BetreeOptions {
+    let topology = "pmem: ; file:more".parse().expect("a topology");
+    BetreeOptions { buffers: Buffers::InPlace, topology: Some(topology), ..small() }
 }
 
-mod with_small_trees_copied_on_write {
+mod with_small_trees_in_place {
     halite_contract::conformance!(
-        super::Betrees(super::small_copy_on_write, None); contract, persistence
+        super::Betrees(super::small_in_place, None); contract, persistence
     );
 }
 
-/// As [`small`], with data in the pool, which is an ordinary file, as long as it has room.
-fn small_in_the_pool() -> BetreeOptions {
-    let topology = "pmem: ; file:more".parse().expect("a topology");
-    BetreeOptions { topology: Some(topology), ..small() }
-}
-
-mod with_small_trees_in_a_pool_that_is_a_file {
+mod with_small_trees_in_place_in_a_file {
     use super::Domain;
     halite_contract::conformance!(
-        super::Betrees(super::small_in_the_pool, Some(Domain::PageCache)); persistence
+        super::Betrees(super::small_in_place, Some(Domain::PageCache)); persistence
     );
 }

@@ -68,13 +68,8 @@ fn full_memtables() {
 }
 
 #[test]
-fn buffers_that_are_written_whole() {
-    survive("whole", 1, 20);
-}
-
-#[test]
-fn buffers_that_are_appended_to_in_a_file() {
-    survive("in-pool", 1, 20);
+fn buffers_that_are_appended_to_in_place() {
+    survive("in-place", 1, 30);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use halite_betree::{Betree, BetreeOptions, Error, Migration, Preference};
+use halite_betree::{Betree, BetreeOptions, Buffers, Error, Migration, Preference};
 use halite_contract::{Direction, Durability, Engine, KeyRange, KeySpaceId, Op, Snapshots};
 use halite_pmem::Domain;
 use proptest::prelude::*;
@@ -78,7 +78,9 @@ fn own(home: &Home) -> BetreeOptions {
     let is_in_pool = matches!(home, Home::Medium(medium) if medium.domain() == Domain::Memory);
     let files = || Some("file:fast@24M ; file:slow".parse().unwrap());
     let topology = if is_in_pool { None } else { files() };
-    BetreeOptions { migration, topology, ..small() }
+    // Trees that share an extent of a buffer have one end of it.
+    let buffers = Buffers::InPlace;
+    BetreeOptions { migration, topology, buffers, ..small() }
 }
 
 fn key(number: u8) -> Vec<u8> {

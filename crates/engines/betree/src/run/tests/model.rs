@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::super::test_storage::MemoryExtents;
 use super::super::{
-    DeletedRange, DeletedRanges, Layout, Run, RunOptions, RunPointer, RunStore, RunWriter,
+    DeletedRange, DeletedRanges, Run, RunOptions, RunPlace, RunPointer, RunStore, RunWriter,
 };
 use crate::message::{Kind, LargeValue, Message, MessageAction, Piece, UpsertBuilder};
 use crate::storage::{Address, Extent};
@@ -102,15 +102,15 @@ pub(super) fn writer<'a>(
     shape: Shape,
     birth: u64,
 ) -> RunWriter<'a> {
-    laid_out_writer(extents, written, shape, birth, Layout::Whole)
+    placed_writer(extents, written, shape, birth, RunPlace::Whole)
 }
 
-fn laid_out_writer<'a>(
+fn placed_writer<'a>(
     extents: &'a MemoryExtents,
     written: &'a mut Vec<Extent>,
     shape: Shape,
     birth: u64,
-    layout: Layout,
+    placement: RunPlace,
 ) -> RunWriter<'a> {
     let Shape { part_bytes, blocks, compression, has_filter } = shape;
     let options = RunOptions {
@@ -123,7 +123,7 @@ fn laid_out_writer<'a>(
         birth,
     };
     let scratch = Box::leak(Box::default());
-    RunWriter::new(extents, written, &options, layout, scratch).with_extents_of(blocks)
+    RunWriter::new(extents, written, &options, placement, scratch).with_extents_of(blocks)
 }
 
 impl Model {
@@ -134,7 +134,7 @@ impl Model {
         shape: Shape,
         birth: u64,
     ) -> Option<RunPointer> {
-        self.place(extents, shape, birth, Layout::Whole)
+        self.place(extents, shape, birth, RunPlace::Whole)
     }
 
     /// Writes the run to a place, and passes its pointer through its encoding.
@@ -143,10 +143,10 @@ impl Model {
         extents: &MemoryExtents,
         shape: Shape,
         birth: u64,
-        layout: Layout,
+        placement: RunPlace,
     ) -> Option<RunPointer> {
         let mut written = Vec::new();
-        let mut writer = laid_out_writer(extents, &mut written, shape, birth, layout);
+        let mut writer = placed_writer(extents, &mut written, shape, birth, placement);
         self.ranges.iter().for_each(|(start, end)| writer.delete_range(start, end.as_deref()));
         self.messages.iter().for_each(|(key, message)| writer.add(key, view(message)).unwrap());
         let bytes = self

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::super::test_storage::MemoryExtents;
-use super::super::{Layout, Reads, Run, RunCursor, RunPointer};
+use super::super::{Reads, Run, RunCursor, RunPlace, RunPointer};
 use super::model::{Model, Shape, models, shapes, store};
 use super::moves::all;
 use crate::message::byte_len;
@@ -47,8 +47,8 @@ proptest! {
         let (mut pointers, mut written): (Vec<RunPointer>, Vec<&Model>) = (Vec::new(), Vec::new());
         for (model, birth) in runs.iter().zip(5..) {
             let behind = pointers.last().and_then(RunPointer::tail);
-            let layout = Layout::InSteps { behind, spare: SPARE };
-            let pointer = model.place(&extents, shape, birth, layout);
+            let placement = RunPlace::InSteps { behind, spare: SPARE };
+            let pointer = model.place(&extents, shape, birth, placement);
             written.extend(pointer.is_some().then_some(model));
             pointers.extend(pointer);
         }
@@ -91,19 +91,19 @@ proptest! {
 fn a_run_goes_to_an_extent_of_its_own_where_none_can_be_appended_to() {
     let shape = Shape { blocks: 4, ..super::runs::SHAPE };
     let model = super::runs::numbered(50, 20);
-    let layout = |behind| Layout::InSteps { behind, spare: SPARE };
+    let placement = |behind| RunPlace::InSteps { behind, spare: SPARE };
     // Extents that are written whole.
     let extents = MemoryExtents::default();
-    let pointer = model.place(&extents, shape, 5, layout(None)).unwrap();
+    let pointer = model.place(&extents, shape, 5, placement(None)).unwrap();
     assert_eq!((pointer.base, pointer.tail()), (None, None));
     let extents = MemoryExtents::in_place();
-    let first = model.place(&extents, shape, 5, layout(None)).unwrap();
+    let first = model.place(&extents, shape, 5, placement(None)).unwrap();
     let tail = first.tail().unwrap();
     assert_eq!((first.base, tail.0.blocks), (Some(0), 3));
-    let second = model.place(&extents, shape, 6, layout(Some(tail))).unwrap();
+    let second = model.place(&extents, shape, 6, placement(Some(tail))).unwrap();
     assert_eq!((&second.extents, second.base), (&first.extents, Some(tail.1 as u32)));
     assert!(second.own_extents().is_empty());
     // Another tree has appended there.
-    let third = model.place(&extents, shape, 6, layout(Some(tail))).unwrap();
+    let third = model.place(&extents, shape, 6, placement(Some(tail))).unwrap();
     assert_eq!((third.own_extents().len(), third.base), (1, Some(0)));
 }
