@@ -3,27 +3,43 @@
 //! A commit writes them before its record goes to the log, and syncs the vdevs: the log never leads to extents that a
 //! crash may take. They move through the tree as references, and are written once.
 
+//!
+//! The pieces of a value, and those of the values of a batch or of a range of an object, are written and read side by
+//! side, by the queues of their vdevs. In persistent memory a piece is read to where it is wanted, without a queue.
+
+use std::collections::VecDeque;
+
+use halite_codec::Seed;
+
 use crate::allocation::Purpose;
 use crate::message::{LargeValue, Piece, byte_len};
-use crate::storage::{Extent, Extents};
+use crate::storage::{AHEAD, Extent, Extents, PendingRead, Writes};
 use crate::tree::Context;
 use crate::tree::pointer::seed_of;
 
+/// The name of a piece in errors.
+const PIECE: &str = "piece of a large value";
+
 /// Writes a value to extents, preferably of a class, which are noted, also if that fails. A tree leads to it from an
-/// epoch on.
+/// epoch on. It is written when `writes` are finished.
 pub(crate) fn write_large(
     context: &Context,
     class: u8,
     purpose: Purpose,
     entered: u64,
     value: &[u8],
-    written: &mut Vec<Extent>,
+    (writes, written): (&mut Writes<'_>, &mut Vec<Extent>),
 ) -> crate::Result<LargeValue> {
     let (birth, class) = (context.epoch(), context.spill(class));
     let limit = context.storage.extent_bytes_max();
     let mut pieces = Vec::with_capacity(value.len().div_ceil(limit));
     for bytes in value.chunks(limit) {
-        pieces.push(write_piece(context, class, (purpose, birth), bytes, written)?);
+        let blocks = bytes.len().div_ceil(halite_vdev::BLOCK) as u32;
+        let extent = context.storage.allocate(class, blocks, purpose)?;
+        written.push(extent);
+        writes.write(extent, bytes)?;
+        let checksum = seed_of(context.seed, extent.address, birth).checksum(bytes);
+        pieces.push(Piece { extent, checksum });
     }
     Ok(LargeValue { entered, len: value.len() as u64, birth, pieces })
 }
@@ -35,10 +51,15 @@ pub(crate) fn value_id(large: &LargeValue) -> u64 {
 
 /// Reads a value for a reader, and counts that.
 pub(crate) fn use_large(context: &Context, large: &LargeValue) -> crate::Result<Vec<u8>> {
+    note_use(context, large);
+    read_large(context, large)
+}
+
+/// Counts that a reader reads a value.
+pub(crate) fn note_use(context: &Context, large: &LargeValue) {
     if let Some(heat) = &context.runs.heat {
         heat.note(value_id(large));
     }
-    read_large(context, large)
 }
 
 /// Copies a value to extents, preferably of a class, which are noted, also if that fails: a piece at a time.
@@ -91,11 +112,91 @@ pub(crate) fn read_piece(
 /// Reads a value.
 pub(crate) fn read_large(context: &Context, large: &LargeValue) -> crate::Result<Vec<u8>> {
     let mut value = vec![0; large.len as usize];
-    let mut rest = &mut value[..];
-    for piece in &large.pieces {
-        let (to, behind) = rest.split_at_mut(byte_len(piece.extent).min(rest.len()));
-        rest = behind;
-        read_piece(context, large, piece, to)?;
-    }
+    read_parts(context, [Wanted { large, from: 0, to: &mut value }])?;
     Ok(value)
+}
+
+/// Bytes of a value that are to be read: from byte `from` on, as many as `to` has.
+pub(crate) struct Wanted<'a> {
+    pub(crate) large: &'a LargeValue,
+    pub(crate) from: usize,
+    pub(crate) to: &'a mut [u8],
+}
+
+/// A piece of which bytes are to be read.
+struct WantedPiece<'a> {
+    extent: Extent,
+    seed: Seed,
+    checksum: u64,
+    /// Bytes of the piece.
+    len: usize,
+    from: usize,
+    to: &'a mut [u8],
+}
+
+impl WantedPiece<'_> {
+    fn submit(&self, context: &Context) -> crate::Result<PendingRead> {
+        let &Self { extent, seed, checksum, len, .. } = self;
+        let check = move |bytes: &[u8]| seed.checksum(&bytes[..len]) == checksum;
+        context.storage.submit_read(PIECE, extent, Box::new(check))
+    }
+
+    /// Reads it in this thread.
+    fn read(self, context: &Context) -> crate::Result<()> {
+        let Self { extent, seed, checksum, len, from, to } = self;
+        let check = |bytes: &[u8]| seed.checksum(bytes) == checksum;
+        if to.len() == len {
+            return context.storage.read(PIECE, extent, 0, to, &check);
+        }
+        let mut whole = vec![0; len];
+        context.storage.read(PIECE, extent, 0, &mut whole, &check)?;
+        to.copy_from_slice(&whole[from..from + to.len()]);
+        Ok(())
+    }
+}
+
+/// The pieces of which bytes are wanted.
+fn pieces_of<'a>(context: &Context, wanted: Wanted<'a>) -> Vec<WantedPiece<'a>> {
+    let Wanted { large, from, to } = wanted;
+    let end = from + to.len();
+    let (mut start, mut rest, mut pieces) = (0, to, Vec::new());
+    for piece in &large.pieces {
+        let len = byte_len(piece.extent).min(large.len as usize - start);
+        let (first, last) = (from.max(start), end.min(start + len));
+        if first < last {
+            let (to, behind) = std::mem::take(&mut rest).split_at_mut(last - first);
+            rest = behind;
+            let seed = seed_of(context.seed, piece.extent.address, large.birth);
+            let (extent, checksum, from) = (piece.extent, piece.checksum, first - start);
+            pieces.push(WantedPiece { extent, seed, checksum, len, from, to });
+        }
+        start += len;
+    }
+    pieces
+}
+
+/// Reads parts of values side by side. Their bytes that are read ahead take at most [`AHEAD`].
+pub(crate) fn read_parts<'a>(
+    context: &Context,
+    wanted: impl IntoIterator<Item = Wanted<'a>>,
+) -> crate::Result<()> {
+    let wanted = wanted.into_iter().flat_map(|wanted| pieces_of(context, wanted));
+    let mut wanted = wanted.collect::<VecDeque<_>>().into_iter().peekable();
+    let mut ahead: VecDeque<(PendingRead, WantedPiece<'_>)> = VecDeque::new();
+    let mut bytes = 0;
+    loop {
+        while let Some(piece) = wanted.next_if(|next| bytes + byte_len(next.extent) <= AHEAD) {
+            let is_alone = ahead.is_empty() && wanted.peek().is_none();
+            if is_alone || context.storage.is_direct(piece.extent.address) {
+                piece.read(context)?;
+                continue;
+            }
+            bytes += byte_len(piece.extent);
+            ahead.push_back((piece.submit(context)?, piece));
+        }
+        let Some((pending, piece)) = ahead.pop_front() else { return Ok(()) };
+        let read = pending.wait()?;
+        bytes -= read.len();
+        piece.to.copy_from_slice(&read[piece.from..piece.from + piece.to.len()]);
+    }
 }

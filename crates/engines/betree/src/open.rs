@@ -125,7 +125,7 @@ fn make(home: &Arc<Segments>, disk: &Disk, places: &Places, options: &EngineOpti
     record.check_len()?;
     let labels = Labels::new(pool_id(home), random(), record.clone());
     let mut space = |_, _, blocks| Ok(DeviceSpace::new(blocks));
-    let storage = Storage::new(vdevs, 1, RESERVE_BLOCKS, &mut space)?;
+    let storage = Storage::new(vdevs, 1, RESERVE_BLOCKS, false, &mut space)?;
     let root = RootPointer::default();
     let (log_first, log_end) = (0, (0, 0));
     let superblock = Superblock { applied: 0, epoch: 1, log_first, log_end, root, pool: record };
@@ -182,7 +182,9 @@ fn open_made(
             }
         })
     };
-    let storage = Arc::new(Storage::new(vdevs, generation + 1, RESERVE_BLOCKS, &mut space)?);
+    let storage =
+        Storage::new(vdevs, generation + 1, RESERVE_BLOCKS, settings.on_threads, &mut space)?;
+    let storage = Arc::new(storage);
     settings.tree.placement.check(storage.classes().len())?;
     let labels = Labels::resume(&current, home.pool().random()?, storage.generation(), pool);
     let cache = Arc::new(BlockCache::new(own.cache_bytes, settings.tree.part_bytes));

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use halite_contract::{Bytes, Direction, KeyRange, Result};
 
 use crate::layers::sources;
-use crate::message::Action;
+use crate::message::{Action, HeldMessage};
 use crate::run::MergeCursor;
 use crate::store::view::View;
 use crate::tree::cursor::TreeCursor;
-use crate::tree::lookup::value_of;
+use crate::tree::lookup::{FoundValue, found_of, value_of};
 use crate::tree::update::BoxedSource;
 use crate::tree::{Context, Tree};
 
@@ -91,13 +91,29 @@ impl StoreScan {
     }
 
     fn next_pair(&mut self) -> crate::Result<Option<(Bytes, Bytes)>> {
+        self.next_by(value_of)
+    }
+
+    /// The next key, and its value, or where that lies.
+    pub(crate) fn next_found(&mut self) -> crate::Result<Option<(Bytes, FoundValue)>> {
+        if matches!(self.state, State::Over) {
+            return Ok(None);
+        }
+        self.next_by(found_of)
+    }
+
+    /// The next key that has a value, and what `resolve` makes of its message.
+    fn next_by<T>(
+        &mut self,
+        resolve: impl Fn(&Context, &[u8], HeldMessage, Option<&Action>) -> crate::Result<Option<T>>,
+    ) -> crate::Result<Option<(Bytes, T)>> {
         loop {
             self.step()?;
             self.state = State::Within;
             let (Some((key, _)), Some(held)) = (self.merged.entry(), self.merged.held()) else {
                 return Ok(None);
             };
-            if let Some(value) = value_of(&self.context, key, held.clone(), self.action.as_deref())?
+            if let Some(value) = resolve(&self.context, key, held.clone(), self.action.as_deref())?
             {
                 return Ok(Some((Bytes::from(key), value)));
             }

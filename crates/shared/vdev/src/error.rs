@@ -110,27 +110,9 @@ pub enum Error {
         max: usize,
     },
 
-    /// A write that was queued before failed. Further ones may have.
-    #[error("{failed} queued writes failed; the first: {first}")]
-    Queued {
-        /// How many failed since the last sync.
-        failed: u64,
-        /// The first failure.
-        first: Box<Error>,
-    },
-
-    /// The check of a queued read, or the write itself, panicked.
+    /// A queued request panicked.
     #[error("a queued request panicked; mend the check that it was given")]
     Lost,
-
-    /// The system has no more threads.
-    #[error(
-        "cannot start a thread for a vdev's queue: {source}; raise the limit of threads, or configure fewer"
-    )]
-    Thread {
-        /// The reason.
-        source: std::io::Error,
-    },
 
     /// The description of a pool is wrong.
     #[error(transparent)]

@@ -73,7 +73,7 @@ impl Leaf for Faulty {
     }
 
     fn is_memory(&self) -> bool {
-        true
+        false
     }
 
     fn blocks(&self) -> u64 {

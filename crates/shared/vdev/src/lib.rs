@@ -14,18 +14,20 @@
 //! | `mirror` | whole copies: a mirror, or a leaf alone |
 //! | `parity` | columns with one, two or three of parity, as RAID-Z |
 //! | `vdev`, `administration` | the interface to both: extents; the leaves and their labels |
-//! | `queue` | requests that go on in threads of their own |
+//! | `queue` | requests that go on while their callers do other work |
 //! | `label` | superblocks in a ring on every leaf, and which leaves have the newest |
 //! | `topology` | the description of a pool, as text and as JSON |
 //!
-//! **A write** walks [`Queue::submit_write`] (a buffer and a bound) → [`Vdev::write`] (is the extent one?) → `mirror`
-//! (all leaves) or `parity` (columns and their parity) → `members` (enough leaves have to take it; the others are
-//! stale, and faulted) → [`Leaf::write`]. Nothing is durable before [`Vdev::sync`].
+//! **A write** walks [`Vdev::write`] (is the extent one?) → `mirror` (all leaves) or `parity` (columns and their parity)
+//! → `members` (enough leaves have to take it; the others are stale, and faulted) → [`Leaf::write`]. Nothing is durable
+//! before [`Vdev::sync`].
 //!
-//! **A read** walks [`Queue::read`] (is it in a buffer still?) → [`Vdev::read`] → `mirror`: the leaf with the fewest
-//! requests under way, or `parity`: the leaves of the data. If the check fails, `mirror` asks the other leaves, and
-//! `parity` reconstructs under each assumption of which leaves are wrong, until bytes pass. These are written over the
-//! wrong ones, and nothing else is: bytes beside them were not checked.
+//! **A read** walks [`Vdev::read`] → `mirror`: the leaf with the fewest requests under way, or `parity`: the leaves of
+//! the data. If the check fails, `mirror` asks the other leaves, and `parity` reconstructs under each assumption of
+//! which leaves are wrong, until bytes pass. These are written over the wrong ones, and nothing else is: bytes beside
+//! them were not checked.
+//!
+//! **Many at once** go by [`Queue::submit`], each with a [`Ticket`] that tells its result.
 //!
 //! **Opening** reads the labels of all leaves ([`read_labels`]) and compares them ([`choose`]): a leaf may be stale,
 //! may have gone its own way, or be another pool's. What a crash left of half a
@@ -66,8 +68,8 @@ pub use label::{
 };
 pub use leaf::{FileLeaf, LABEL_AREA, Leaf, MemoryLeaf, PmemLeaf};
 pub use member::{LeafState, LeafStatus};
-pub use queue::{Check, QUEUE_DEPTH, Queue, Ticket};
-pub use scrub::ScrubResult;
+pub use queue::{QUEUE_DEPTH, Queue, Ticket};
+pub use scrub::{ScrubMemory, ScrubResult};
 pub use stats::{LeafStats, Requests};
 pub use topology::{
     CLASSES_MAX, Class, LeafPlace, PreferredAccess, Topology, TopologyError, VDEVS_MAX,

@@ -9,7 +9,7 @@ use halite_sim::planted;
 use crate::member::Standing;
 use crate::members::Members;
 use crate::scrub::Findings;
-use crate::{Extent, Result, ScrubResult};
+use crate::{Extent, Result, ScrubMemory, ScrubResult};
 
 pub(crate) fn write(members: &Members, extent: Extent, bytes: &[u8]) -> Result<()> {
     members.write((0..members.len()).map(|member| (member, extent, bytes)))
@@ -86,16 +86,18 @@ pub(crate) fn heal(
     members: &Members,
     extent: Extent,
     verify: &dyn Fn(&[u8]) -> bool,
+    memory: &mut ScrubMemory,
     wanted: impl Fn(Standing) -> bool,
 ) -> Result<ScrubResult> {
-    let mut findings = Findings::new();
-    let mut read = |number: usize| {
+    let (mut findings, len) = (Findings::new(), extent.byte_len());
+    // Returns whether the copy that was read is right.
+    let mut read = |number: usize, memory: &mut ScrubMemory| {
         let member = members.get(number);
-        let mut bytes = vec![0; extent.byte_len()];
-        match member.read(extent, 0, &mut bytes) {
-            Ok(()) if verify(&bytes) => {
+        memory.reserve(len);
+        match member.read(extent, 0, &mut memory.read[..len]) {
+            Ok(()) if verify(&memory.read[..len]) => {
                 member.vouch(extent);
-                return Some(bytes);
+                return true;
             }
             Ok(()) => {
                 member.count_checksum_error();
@@ -103,24 +105,28 @@ pub(crate) fn heal(
             }
             Err(error) => findings.unread(&error),
         }
-        None
+        false
     };
     let is_wanted = |&number: &usize| wanted(members.get(number).standing());
     let (asked, others): (Vec<_>, Vec<_>) = order(members).into_iter().partition(is_wanted);
-    let (mut good, mut damaged) = (None, Vec::new());
+    let (mut has_right, mut damaged) = (false, Vec::new());
     for number in asked {
-        match read(number) {
-            Some(bytes) => good = good.or(Some(bytes)),
-            None => damaged.push(number),
+        if !read(number, memory) {
+            damaged.push(number);
+        } else if !has_right {
+            has_right = true;
+            std::mem::swap(&mut memory.read, &mut memory.right);
         }
     }
     if damaged.is_empty() {
         return Ok(ScrubResult::default());
     }
-    let Some(good) = good.or_else(|| others.into_iter().find_map(&mut read)) else {
-        return Err(findings.damaged(extent));
+    let right = match has_right {
+        true => &memory.right[..len],
+        false if others.into_iter().any(|number| read(number, memory)) => &memory.read[..len],
+        false => return Err(findings.damaged(extent)),
     };
-    let repair = |&number: &usize| members.get(number).repair(extent, 0, &good);
+    let repair = |&number: &usize| members.get(number).repair(extent, 0, right);
     let repaired = damaged.iter().copied().filter(repair).collect();
     Ok(ScrubResult { damaged, repaired })
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use proptest::prelude::*;
 
 use crate::faulty::Faulty;
-use crate::{Arrangement, BLOCK, Error, Extent, Leaf, LeafState, Vdev};
+use crate::{Arrangement, BLOCK, Error, Extent, Leaf, LeafState, ScrubMemory, Vdev};
 
 /// Bytes that tell an extent from others.
 fn contents(extent: Extent, version: u8) -> Vec<u8> {
@@ -115,10 +115,10 @@ proptest! {
             }
         }
         for &extent in &extents {
-            vdev.scrub(extent, &|bytes| bytes == contents(extent, 0)).unwrap();
+            vdev.scrub(extent, &|bytes| bytes == contents(extent, 0), &mut ScrubMemory::default()).unwrap();
         }
         for &extent in &extents {
-            let clean = vdev.scrub(extent, &|bytes| bytes == contents(extent, 0)).unwrap();
+            let clean = vdev.scrub(extent, &|bytes| bytes == contents(extent, 0), &mut ScrubMemory::default()).unwrap();
             prop_assert!(clean.damaged.is_empty());
         }
         prop_assert!(vdev.leaves().iter().map(|leaf| leaf.stats.repaired).sum::<u64>() > 0);
@@ -149,7 +149,7 @@ proptest! {
         }
         for (&extent, &version) in extents.iter().zip(&versions) {
             prop_assert!(read(&vdev, extent, version).is_ok());
-            vdev.resilver(extent, &|bytes| bytes == contents(extent, version)).unwrap();
+            vdev.resilver(extent, &|bytes| bytes == contents(extent, version), &mut ScrubMemory::default()).unwrap();
         }
         vdev.sync().unwrap();
         vdev.set_current(missed).unwrap();
@@ -213,7 +213,7 @@ fn an_extent_that_is_lost_is_named_with_what_each_leaf_gave() {
             panic!("it is lost")
         };
         assert!(found[0].contains("as planned") || found.len() > 1, "{found:?}");
-        assert!(vdev.scrub(extent, &|_| false).is_err());
+        assert!(vdev.scrub(extent, &|_| false, &mut ScrubMemory::default()).is_err());
     }
 }
 
@@ -248,7 +248,8 @@ fn a_block_that_cannot_be_read_is_repaired_from_the_others() {
             let right = leaf.block(1);
             leaf.damage(1);
             leaf.unreadable.store(1, Relaxed);
-            vdev.scrub(extent, &|bytes| bytes == contents(extent, 0)).unwrap();
+            vdev.scrub(extent, &|bytes| bytes == contents(extent, 0), &mut ScrubMemory::default())
+                .unwrap();
             assert_eq!(leaf.block(1), right, "{vdev}");
             leaf.unreadable.store(u64::MAX, Relaxed);
         }

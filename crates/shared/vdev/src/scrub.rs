@@ -1,6 +1,31 @@
-//! What a scrub of an extent finds, and what a read that finds nothing good reports.
+//! What a scrub of an extent finds, the memory that it takes, and what a read that finds nothing good reports.
 
-use crate::{Error, Extent};
+use halite_disk::AlignedBuffer;
+
+use crate::{BLOCK, Error, Extent};
+
+/// Memory for replicas of extents. Scrubs hand it on, because fresh memory for each extent costs as much as reading it.
+pub struct ScrubMemory {
+    /// For the replica that is read, and for one that was right.
+    pub(crate) read: AlignedBuffer,
+    pub(crate) right: AlignedBuffer,
+}
+
+impl Default for ScrubMemory {
+    fn default() -> Self {
+        let empty = || AlignedBuffer::zeroed(0, BLOCK);
+        Self { read: empty(), right: empty() }
+    }
+}
+
+impl ScrubMemory {
+    /// Has room for a replica to be read.
+    pub(crate) fn reserve(&mut self, len: usize) {
+        if self.read.len() < len {
+            self.read = AlignedBuffer::zeroed(len, BLOCK);
+        }
+    }
+}
 
 /// What a scrub found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -7,7 +7,9 @@ use halite_pmem::Pinned;
 use crate::member::{Member, Standing};
 use crate::members::Members;
 use crate::parity::{self, Geometry};
-use crate::{Arrangement, EXTENT_BLOCKS_MAX, Error, Extent, Leaf, Result, ScrubResult, mirror};
+use crate::{
+    Arrangement, EXTENT_BLOCKS_MAX, Error, Extent, Leaf, Result, ScrubMemory, ScrubResult, mirror,
+};
 
 /// What a leaf holds of an extent, unchecked: for diagnosis.
 #[derive(Debug)]
@@ -82,6 +84,12 @@ impl Vdev {
     #[must_use]
     pub fn data_blocks_max(&self) -> u32 {
         self.geometry().map_or(EXTENT_BLOCKS_MAX, Geometry::data_blocks_max)
+    }
+
+    /// Whether all leaves that are there are as fast as memory.
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        self.members.iter().filter_map(Member::device).all(|leaf| leaf.is_memory())
     }
 
     /// Blocks of the address space for each block of a leaf.
@@ -266,8 +274,13 @@ impl Vdev {
     ///
     /// # Errors
     /// [`Error::OutOfBounds`]; [`Error::Damaged`] if the extent is lost.
-    pub fn scrub(&self, extent: Extent, verify: &dyn Fn(&[u8]) -> bool) -> Result<ScrubResult> {
-        self.heal(extent, verify, |standing| standing <= Standing::Stale)
+    pub fn scrub(
+        &self,
+        extent: Extent,
+        verify: &dyn Fn(&[u8]) -> bool,
+        memory: &mut ScrubMemory,
+    ) -> Result<ScrubResult> {
+        self.heal(extent, verify, memory, |standing| standing <= Standing::Stale)
     }
 
     /// Brings an extent to the leaves that missed writes. Returns whether one of them needed it. Once all extents were
@@ -275,8 +288,13 @@ impl Vdev {
     ///
     /// # Errors
     /// [`Error::OutOfBounds`]; [`Error::Damaged`] if the extent is lost; [`Error::BadLeaf`] if a leaf does not take it.
-    pub fn resilver(&self, extent: Extent, verify: &dyn Fn(&[u8]) -> bool) -> Result<bool> {
-        let result = self.heal(extent, verify, |standing| standing == Standing::Stale)?;
+    pub fn resilver(
+        &self,
+        extent: Extent,
+        verify: &dyn Fn(&[u8]) -> bool,
+        memory: &mut ScrubMemory,
+    ) -> Result<bool> {
+        let result = self.heal(extent, verify, memory, |standing| standing == Standing::Stale)?;
         let unrepaired = result.damaged.iter().find(|leaf| !result.repaired.contains(leaf));
         match unrepaired {
             Some(&leaf) => {
@@ -294,11 +312,12 @@ impl Vdev {
         &self,
         extent: Extent,
         verify: &dyn Fn(&[u8]) -> bool,
+        memory: &mut ScrubMemory,
         wanted: impl Fn(Standing) -> bool,
     ) -> Result<ScrubResult> {
         self.check(extent)?;
         match self.geometry() {
-            None => mirror::heal(&self.members, extent, verify, wanted),
+            None => mirror::heal(&self.members, extent, verify, memory, wanted),
             Some(geometry) => parity::heal(&self.members, geometry, extent, verify, wanted),
         }
     }

@@ -11,7 +11,8 @@ use halite_disk::{Disk, DiskModel};
 use halite_lab::{Action, Digest, Effort, Explorer, Random, Refusal, Rules, Subject, World};
 use halite_pmem::{Medium, Pool, PoolOptions};
 use halite_vdev::{
-    Arrangement, BLOCK, Epoch, Extent, FileLeaf, Label, Leaf, PmemLeaf, Position, Vdev, choose,
+    Arrangement, BLOCK, Epoch, Extent, FileLeaf, Label, Leaf, PmemLeaf, Position, ScrubMemory,
+    Vdev, choose,
 };
 
 /// Histories of each vdev under each set of rules; and of files alone, whose images are small.
@@ -204,7 +205,10 @@ impl Subject for Shelf {
     fn verify(&self, open: &mut Open) -> Result<(), Refusal> {
         for &(extent, byte) in open.values.values() {
             let right = |bytes: &[u8]| bytes.iter().all(|found| *found == byte);
-            let found = open.vdev.scrub(open.extent(extent), &right).map_err(failed)?;
+            let found = open
+                .vdev
+                .scrub(open.extent(extent), &right, &mut ScrubMemory::default())
+                .map_err(failed)?;
             if !found.damaged.is_empty() {
                 return Err(failed(format!("extent {extent}: {found:?}")));
             }

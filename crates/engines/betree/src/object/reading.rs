@@ -1,11 +1,15 @@
 //! Reading an object in one state of its datasets.
 
+use std::ops::Range;
+
 use halite_contract::{Error, KeyRange, Result};
 
 use super::keys::{chunk_key, chunk_of, fixed_key, name_key};
 use super::limits::CHUNK_LEN;
 use super::metadata::{Metadata, ObjectInfo};
 use super::shared::Reader;
+use crate::large::Wanted;
+use crate::tree::lookup::FoundValue;
 
 const CHUNK: u64 = CHUNK_LEN as u64;
 
@@ -35,7 +39,8 @@ pub(super) fn info_of(reader: &Reader, dataset: u32, id: u64) -> Result<Option<O
     Ok(metadata_of(reader, dataset, id)?.map(|metadata| metadata.info(id)))
 }
 
-/// Reads bytes from an offset on, which are all of the object: one chunk by a lookup, more by a scan.
+/// Reads bytes from an offset on, which are all of the object: one chunk by a lookup, more by a scan, which finds where
+/// they lie; then they are read side by side.
 pub(super) fn read_range(
     reader: &Reader,
     dataset: u32,
@@ -53,25 +58,44 @@ pub(super) fn read_range(
         return Ok(());
     }
     let range = KeyRange::new(chunk_key(id, first), Some(chunk_key(id, last + 1).to_vec()));
-    for pair in reader.scan(dataset, &range) {
-        let (key, value) = pair?;
+    let (mut scan, mut large) = (reader.scan(dataset, &range), Vec::new());
+    while let Some((key, found)) = scan.next_found()? {
         let chunk = chunk_of(&key).ok_or_else(|| Error::Damaged {
             what: format!("a chunk of object #{id}"),
             why: "its key has no number".into(),
         })?;
-        copy(chunk, &value, offset, to);
+        match found {
+            FoundValue::Value(value) => copy(chunk, &value, offset, to),
+            FoundValue::Extents(value) => large.push((chunk, value)),
+        }
     }
-    Ok(())
+    let (mut rest, mut done) = (to, 0);
+    let len = rest.len();
+    let wanted = large.iter().map(|(chunk, large)| {
+        let (from, within) = overlap(*chunk, large.len as usize, offset, len);
+        let (_, behind) = std::mem::take(&mut rest).split_at_mut(within.start - done);
+        let (to, behind) = behind.split_at_mut(within.len());
+        (rest, done) = (behind, within.end);
+        Wanted { large, from, to }
+    });
+    reader.read_large(wanted)
+}
+
+/// The bytes of a chunk, whose value has a length, that are in the range from `offset` on of a length: where they begin
+/// in the value, and where they are in the range.
+fn overlap(chunk: u32, value_len: usize, offset: u64, len: usize) -> (usize, Range<usize>) {
+    let start = u64::from(chunk) * CHUNK;
+    let from = offset.saturating_sub(start).min(CHUNK) as usize;
+    let at = start.saturating_sub(offset).min(len as u64) as usize;
+    let stored = value_len.min(CHUNK_LEN).saturating_sub(from);
+    (from, at..at + stored.min(len - at))
 }
 
 /// Copies the bytes of a chunk that are in the range from `offset` on, of the length of `to`.
 fn copy(chunk: u32, value: &[u8], offset: u64, to: &mut [u8]) {
-    let start = u64::from(chunk) * CHUNK;
-    let from = offset.saturating_sub(start).min(CHUNK) as usize;
-    let at = start.saturating_sub(offset).min(to.len() as u64) as usize;
-    let stored = value.get(from..).unwrap_or_default();
-    let len = stored.len().min(CHUNK_LEN - from).min(to.len() - at);
-    to[at..at + len].copy_from_slice(&stored[..len]);
+    let (from, within) = overlap(chunk, value.len(), offset, to.len());
+    let len = within.len();
+    to[within].copy_from_slice(value.get(from..from + len).unwrap_or_default());
 }
 
 #[cfg(test)]

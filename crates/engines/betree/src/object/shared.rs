@@ -16,6 +16,7 @@ use halite_contract::{Bytes, Direction, KeyRange, Result};
 use halite_sim::locks::{Mutex, MutexGuard};
 
 use super::metadata::Metadata;
+use crate::large::{Wanted, note_use, read_parts};
 use crate::scan::StoreScan;
 use crate::store::Store;
 use crate::store::view::View;
@@ -203,5 +204,11 @@ impl Reader {
     pub(super) fn scan(&self, dataset: u32, range: &KeyRange) -> StoreScan {
         let view = Arc::clone(&self.view);
         StoreScan::new(&self.context, view, self.at, dataset, range, Direction::Forward)
+    }
+
+    /// Reads parts of values that a scan has found.
+    pub(super) fn read_large<'a>(&self, wanted: impl Iterator<Item = Wanted<'a>>) -> Result<()> {
+        let counted = wanted.inspect(|wanted| note_use(&self.context, wanted.large));
+        Ok(read_parts(&self.context, counted)?)
     }
 }

@@ -11,23 +11,27 @@
 //! needs not read again what was written below its key since: that went to all leaves that were there. When a leaf comes back, or
 //! another one takes its place, a resilver begins anew.
 
+mod ahead;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use halite_contract::{Lost, Progress, Result, ScrubReport};
 use halite_vdev::{BLOCK, LeafState};
 
+use self::ahead::{Ahead, Memory};
 use crate::Error;
 use crate::catalogue::SnapshotId;
 use crate::storage::Storage;
 use crate::store::Store;
 use crate::store::pool_record::{PassRecord, PassState};
+use crate::store::view::View;
 
 /// Bytes of extents after which a newer view is taken.
 const VIEW_BYTES: u64 = 256 << 20;
@@ -81,6 +85,11 @@ struct Pass<'a> {
     done: HashSet<(u64, u64)>,
     /// The snapshot whose tree is visited.
     snapshot: Option<SnapshotId>,
+    /// The view that keeps the extents that are visited.
+    view: Option<Arc<View>>,
+    /// What was submitted, and is not counted yet: the earliest first.
+    ahead: VecDeque<Ahead>,
+    memory: Memory,
     /// Bytes until a newer view is taken.
     left: u64,
     /// Bytes of all space in use.
@@ -125,6 +134,9 @@ impl Store {
             seen: HashSet::new(),
             done: HashSet::new(),
             snapshot: None,
+            view: None,
+            ahead: VecDeque::new(),
+            memory: Memory::default(),
             left: VIEW_BYTES,
             all: used_bytes(storage),
             progress,

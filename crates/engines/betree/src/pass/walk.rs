@@ -3,13 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use halite_contract::{KeyRange, KeySpaceId, LOST_MAX, Lost};
-use halite_vdev::{BLOCK, ScrubResult};
-
-use super::{BEHIND_DATASETS, Flow, Kind, Pass, Stop, VIEW_BYTES};
+use super::ahead::Visit;
+use super::{BEHIND_DATASETS, Flow, Pass, Stop, VIEW_BYTES};
 use crate::message::{LargeValue, byte_len};
 use crate::run::{Run, RunPointer, is_zero};
-use crate::storage::{Extent, run_of};
 use crate::store::checkpoint::Checkpoints;
 use crate::store::superblock::RootPiece;
 use crate::store::view::View;
@@ -21,46 +18,31 @@ use crate::tree::walk::large_entries;
 /// In the place of a birth, where a run begins in another one's extent: that extent was visited for it.
 const SHARED: u64 = u64::MAX;
 
-/// What an extent is.
-struct Place<'a> {
-    what: &'static str,
-    keys: Option<Bounds<'a>>,
-    /// Whether it leads to other extents.
-    leads_on: bool,
-}
-
-impl<'a> Place<'a> {
-    fn keys(what: &'static str, keys: Bounds<'a>) -> Self {
-        Self { what, keys: Some(keys), leads_on: false }
-    }
-
-    fn of_store(what: &'static str) -> Self {
-        Self { what, keys: None, leads_on: false }
-    }
-
-    fn leads_on(self) -> Self {
-        Self { leads_on: true, ..self }
-    }
-}
-
 impl Pass<'_> {
-    /// Visits everything from where the pass is on.
+    /// Visits everything from where the pass is on. Where the pass is then, all below was visited.
     pub(super) fn run(&mut self, is_new: bool) -> Flow {
+        let walked = self.all(is_new);
+        let settled = self.settle();
+        if walked.is_break() { walked } else { settled }
+    }
+
+    fn all(&mut self, is_new: bool) -> Flow {
         if is_new {
             // The memtables that could not be flushed.
-            let view = self.store.view();
+            let view = self.view();
             for memtable in view.memtables() {
                 for value in memtable.large_values() {
-                    self.value(&value, Place::of_store("logged value"))?;
+                    self.value(&value, "logged value", None)?;
                 }
             }
         }
         loop {
-            let view = self.store.view();
+            let view = self.view();
             match self.trees(&view) {
                 ControlFlow::Continue(()) => break,
                 ControlFlow::Break(Stop::Asked) => return ControlFlow::Break(Stop::Asked),
                 ControlFlow::Break(Stop::View) => {
+                    self.settle()?;
                     self.left = VIEW_BYTES;
                     self.store.note_pass(self.kind, self.record.clone());
                 }
@@ -70,10 +52,15 @@ impl Pass<'_> {
         self.of_checkpoints()
     }
 
+    /// A view of now, which keeps the extents that are visited from here on.
+    fn view(&mut self) -> Arc<View> {
+        Arc::clone(self.view.insert(self.store.view()))
+    }
+
     /// Visits the trees of snapshots. The view keeps them, so none is deleted meanwhile.
     fn of_snapshots(&mut self) -> Flow {
         self.left = u64::MAX;
-        let view = self.store.view();
+        let view = self.view();
         for (id, tree) in &*view.snapshots {
             self.snapshot = Some(*id);
             self.record.key = Vec::new();
@@ -120,7 +107,9 @@ impl Pass<'_> {
                     let check = |bytes: &[u8]| {
                         pointer.fits(context.seed, &bytes[..len]) && is_zero(&bytes[len..])
                     };
-                    self.extent(&Place::keys("node", bounds).leads_on(), pointer.extent, &check)?;
+                    // It is read for what is below it next, which would repair it.
+                    let place = self.place("node", Some(bounds)).leads_on();
+                    self.visit_now(&place, pointer.extent, &check)?;
                 }
             }
             Link::Fresh(_) => {}
@@ -166,6 +155,7 @@ impl Pass<'_> {
             return ControlFlow::Continue(());
         }
         let has_values = pointer.large_bytes > 0;
+        let mut visits = Vec::new();
         for number in run.scrub_order() {
             let is_shared = number == 0 && pointer.begins_behind_another();
             if is_shared && !self.seen.insert(shared(pointer)) {
@@ -178,27 +168,36 @@ impl Pass<'_> {
                     let pointer = newer.pointer();
                     pointer.begins_behind_another() && pointer.extents[0] == extent
                 })
+                .cloned()
                 .collect();
             self.seen.extend(behind.iter().map(|newer| shared(newer.pointer())));
             let is_data = number < pointer.directory_extent as usize;
-            let place =
-                Place::keys(if is_data { "part of a run" } else { "directory of a run" }, bounds);
+            let what = if is_data { "part of a run" } else { "directory of a run" };
+            let place = self.place(what, Some(bounds));
             let leads_on = has_values || !is_data || !behind.is_empty();
             let place = if leads_on { place.leads_on() } else { place };
-            self.extent(&place, extent, &|bytes| {
+            let run = Arc::clone(run);
+            let check = Box::new(move |bytes: &[u8]| {
                 run.is_extent_whole(number, bytes)
                     && behind.iter().all(|newer| newer.is_extent_whole(0, bytes))
-            })?;
+            });
+            visits.push(Visit { place, extent, check });
         }
+        self.visit(visits)?;
+        if !has_values {
+            return ControlFlow::Continue(());
+        }
+        // Reading the run would repair it.
+        self.settle()?;
         // Where a part is lost, it was noted, and so are the values that it leads to.
         for (key, value) in large_entries(run).unwrap_or_default() {
             let behind = [&key[..], &[0]].concat();
-            self.value(&value, Place::keys("piece of a large value", (Some(&key), Some(&behind))))?;
+            self.value(&value, "piece of a large value", Some((Some(&key), Some(&behind))))?;
         }
         ControlFlow::Continue(())
     }
 
-    fn value(&mut self, value: &LargeValue, place: Place<'_>) -> Flow {
+    fn value(&mut self, value: &LargeValue, what: &'static str, keys: Option<Bounds<'_>>) -> Flow {
         let mut left = value.len;
         for piece in &value.pieces {
             let len = (byte_len(piece.extent) as u64).min(left) as usize;
@@ -208,16 +207,20 @@ impl Pass<'_> {
                 continue;
             }
             let seed = seed_of(self.store.trees.seed, piece.extent.address, value.birth);
-            let check = |bytes: &[u8]| {
-                seed.checksum(&bytes[..len]) == piece.checksum && is_zero(&bytes[len..])
-            };
-            self.extent(&place, piece.extent, &check)?;
+            let (extent, checksum) = (piece.extent, piece.checksum);
+            let check = Box::new(move |bytes: &[u8]| {
+                seed.checksum(&bytes[..len]) == checksum && is_zero(&bytes[len..])
+            });
+            let place = self.place(what, keys);
+            self.visit(vec![Visit { place, extent, check }])?;
         }
         ControlFlow::Continue(())
     }
 
     /// Visits what checkpoints write beside trees.
     fn of_checkpoints(&mut self) -> Flow {
+        // No view keeps that, but the lock.
+        self.view = None;
         let store = self.store;
         let places: Vec<_> = {
             let checkpoints = store.checkpoints.lock();
@@ -236,7 +239,8 @@ impl Pass<'_> {
             let check = |bytes: &[u8]| {
                 seed.checksum(&bytes[..len]) == bitmap.checksum && is_zero(&bytes[len..])
             };
-            self.extent(&Place::of_store("bitmap"), bitmap.extent, &check)?;
+            let place = self.place("bitmap", None);
+            self.visit_now(&place, bitmap.extent, &check)?;
         }
         ControlFlow::Continue(())
     }
@@ -246,68 +250,9 @@ impl Pass<'_> {
             let seed = RootPiece::seed(self.store.trees.seed, extent, checkpoints.since);
             let check =
                 |bytes: &[u8]| seed.checksum(&bytes[..len]) == checksum && is_zero(&bytes[len..]);
-            self.extent(&Place::of_store("root record"), extent, &check)?;
+            let place = self.place("root record", None);
+            self.visit_now(&place, extent, &check)?;
         }
         ControlFlow::Continue(())
-    }
-
-    /// Reads an extent with all its redundancy, and repairs what is wrong.
-    fn extent(&mut self, place: &Place<'_>, extent: Extent, check: &dyn Fn(&[u8]) -> bool) -> Flow {
-        let storage = &self.store.trees.storage;
-        let healed = storage.vdev(extent.address).and_then(|vdev| match self.kind {
-            Kind::Scrub => Ok(vdev.scrub(run_of(extent), check)?),
-            Kind::Resilver => {
-                let leaves =
-                    if vdev.resilver(run_of(extent), check)? { vec![0] } else { Vec::new() };
-                Ok(ScrubResult { damaged: leaves.clone(), repaired: leaves })
-            }
-        });
-        self.record.extents += 1;
-        match healed {
-            Ok(ScrubResult { damaged, repaired }) => {
-                self.record.damaged += damaged.len() as u64;
-                self.record.repaired += repaired.len() as u64;
-            }
-            Err(error) => {
-                let is_lost = match &error {
-                    crate::Error::Vdev(error) => {
-                        !matches!(**error, halite_vdev::Error::BadLeaf { .. })
-                    }
-                    _ => true,
-                };
-                self.record.lost += u64::from(is_lost);
-                self.is_partial |= !is_lost || place.leads_on;
-                self.note(place, extent, error.to_string());
-            }
-        }
-        let bytes = storage.actual_blocks(extent) * BLOCK as u64;
-        self.record.bytes += bytes;
-        self.left = self.left.saturating_sub(bytes);
-        match (self.progress)(self.record.bytes.min(self.all), self.all) {
-            ControlFlow::Continue(()) => ControlFlow::Continue(()),
-            ControlFlow::Break(()) => ControlFlow::Break(Stop::Asked),
-        }
-    }
-
-    fn note(&mut self, place: &Place<'_>, extent: Extent, why: String) {
-        if self.errors.len() >= LOST_MAX {
-            return;
-        }
-        let dataset =
-            place.keys.map(|_| self.record.dataset).filter(|dataset| *dataset != BEHIND_DATASETS);
-        let snapshot = self
-            .snapshot
-            .map(|(dataset, number)| format!("snapshot {number} of dataset {dataset}"));
-        let dataset = dataset.map(|dataset| {
-            let catalogue = self.store.catalogue.load();
-            let name = catalogue.name(KeySpaceId(dataset));
-            name.map_or_else(|_| format!("dataset {dataset}"), |name| name.to_string())
-        });
-        let dataset = dataset.or(snapshot);
-        let keys = place.keys.filter(|_| dataset.is_some());
-        let keys = keys
-            .map(|(low, high)| KeyRange::new(low.unwrap_or_default(), high.map(<[u8]>::to_vec)));
-        let address = extent.address.into();
-        self.errors.push(Lost { what: place.what, address, dataset, keys, why });
     }
 }

@@ -3,11 +3,13 @@
 mod address;
 pub(crate) mod labels;
 mod pool;
+mod requests;
 mod traffic;
 
 pub use address::Address;
 pub(crate) use address::{CLASSES_MAX, VDEVS_MAX};
 pub(crate) use pool::{Storage, run_of};
+pub(crate) use requests::{AHEAD, PendingRead, Writes};
 
 use halite_pmem::Pinned;
 

@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_pmem::Pinned;
 use halite_sim::locks::Mutex;
-use halite_vdev::{BLOCK, Vdev};
+use halite_vdev::{BLOCK, QUEUE_DEPTH, Queue, Vdev};
 
+use super::requests::{THREADS, read_error};
 use super::traffic::Traffic;
 use super::{Address, Extent, Extents};
 use crate::allocation::{Classes, DeviceSpace, Growth, Orders, Purpose};
@@ -28,6 +29,8 @@ use crate::{Error, Result};
 pub(crate) struct Storage {
     /// The vdevs of each class.
     vdevs: Vec<Vec<Arc<Vdev>>>,
+    /// Their queues.
+    queues: Vec<Vec<Queue>>,
     space: Mutex<Classes>,
     /// The most blocks of an extent, on any vdev.
     extent_blocks_max: u32,
@@ -44,11 +47,13 @@ pub(crate) struct Storage {
 pub(crate) type OpenSpace<'a> = &'a mut dyn FnMut(u8, u16, u64) -> Result<DeviceSpace>;
 
 impl Storage {
-    /// A pool of these vdevs, of whose space `open` knows what is allocated.
+    /// A pool of these vdevs, of whose space `open` knows what is allocated. Requests go on in threads of their own, or
+    /// all is done by the threads that call.
     pub(crate) fn new(
         vdevs: Vec<Vec<Arc<Vdev>>>,
         generation: u64,
         reserve: u64,
+        on_threads: bool,
         open: OpenSpace<'_>,
     ) -> Result<Self> {
         let mut space = Classes::new(Orders::default(), [reserve; super::CLASSES]);
@@ -65,15 +70,23 @@ impl Storage {
         let blocks_max = vdevs.iter().flatten().map(|vdev| vdev.data_blocks_max()).min();
         let extent_blocks_max = blocks_max.unwrap_or(halite_vdev::EXTENT_BLOCKS_MAX);
         let pinned = Mutex::default();
+        let threads = if on_threads { THREADS } else { 0 };
+        let queue = |vdev: &Arc<Vdev>| Queue::new(Arc::clone(vdev), threads, QUEUE_DEPTH);
+        let queues = vdevs.iter().map(|of_class| of_class.iter().map(queue).collect()).collect();
         let (space, traffic) = (Mutex::new(space), Traffic::default());
-        Ok(Self { vdevs, space, extent_blocks_max, generation, pinned, traffic })
+        Ok(Self { vdevs, queues, space, extent_blocks_max, generation, pinned, traffic })
     }
 
     /// The vdev of an address.
     pub(crate) fn vdev(&self, address: Address) -> Result<&Arc<Vdev>> {
-        let of_class = self.vdevs.get(usize::from(address.class()));
-        let vdev = of_class.and_then(|vdevs| vdevs.get(usize::from(address.vdev())));
-        vdev.ok_or_else(|| Error::Damaged {
+        self.queue(address).map(Queue::vdev)
+    }
+
+    /// The queue of the vdev of an address.
+    pub(super) fn queue(&self, address: Address) -> Result<&Queue> {
+        let of_class = self.queues.get(usize::from(address.class()));
+        let queue = of_class.and_then(|queues| queues.get(usize::from(address.vdev())));
+        queue.ok_or_else(|| Error::Damaged {
             what: "pointer",
             address,
             why: "there is no such vdev".into(),
@@ -296,12 +309,7 @@ impl Extents for Storage {
     ) -> Result<()> {
         let vdev = self.vdev(extent.address)?;
         self.traffic.read(extent.address.class(), to.len());
-        vdev.read(run_of(extent), at, to, check).map_err(|error| match error {
-            halite_vdev::Error::Damaged { .. } | halite_vdev::Error::OutOfBounds { .. } => {
-                Error::Damaged { what, address: extent.address, why: error.to_string() }
-            }
-            error => error.into(),
-        })
+        vdev.read(run_of(extent), at, to, check).map_err(|error| read_error(what, extent, error))
     }
 
     fn extent_bytes_max(&self) -> usize {

@@ -7,7 +7,7 @@ use halite_sim::planted;
 use crate::allocation::Purpose;
 use crate::large::{write_large, write_piece};
 use crate::message::{LargeValue, NOT_ENTERED};
-use crate::storage::{Extent, Extents};
+use crate::storage::{Extent, Extents, Writes};
 use crate::store::Store;
 
 /// A value that a batch puts, and its number there.
@@ -30,7 +30,7 @@ pub(crate) struct WrittenLarge<'a> {
 }
 
 impl<'a> WrittenLarge<'a> {
-    /// Writes the large ones among the values of keys of datasets, durably, with one sync. Their numbers ascend. Where
+    /// Writes the large ones among the values of keys of datasets side by side, durably, with one sync behind all. Their numbers ascend. Where
     /// there is no room, it is sought once in what was replaced or removed since the last time.
     pub(crate) fn write<'v>(
         store: &'a Store,
@@ -53,6 +53,8 @@ impl<'a> WrittenLarge<'a> {
         let mut written = Self { store, references: Vec::new(), extents: Vec::new(), _writing };
         let catalogue = store.catalogue.load();
         let placement = store.settings.tree.placement;
+        // Dropped before `written`, which frees the extents: no write goes on then.
+        let mut writes = Writes::new(&store.trees.storage);
         for NumberedValue { number, dataset, key, value } in values {
             if (value.len() as u64) < store.trees.settings.large_value_bytes {
                 continue;
@@ -60,12 +62,13 @@ impl<'a> WrittenLarge<'a> {
             written.check_room(value.len() as u64)?;
             let placed = catalogue.preferences().placed(placement, dataset);
             let class = placed.large_value(key, value.len() as u64);
-            let (trees, to) = (&store.trees, &mut written.extents);
+            let (trees, to) = (&store.trees, (&mut writes, &mut written.extents));
             let large = write_large(trees, class, Purpose::Data, NOT_ENTERED, value, to)?;
             let mut reference = Vec::new();
             large.encode(&mut reference);
             written.references.push((number, reference));
         }
+        writes.finish()?;
         written.sync()?;
         Ok(written)
     }

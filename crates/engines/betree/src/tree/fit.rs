@@ -13,7 +13,7 @@ use crate::large::{copy_large, write_large};
 use crate::message::{Action, Kind, LargeValue, Message, enter, is_elsewhere};
 use crate::placement::Placed;
 use crate::run::{ENTRY_BYTES_MAX, Run};
-use crate::storage::Extent;
+use crate::storage::{Extent, Writes};
 use crate::tree::Context;
 use crate::tree::lookup::{Search, find_below};
 use crate::tree::node::Link;
@@ -93,8 +93,11 @@ fn write_value(
     values: &mut Values,
 ) -> Result<Vec<u8>> {
     let class = values.placed.large_value(key, value.len() as u64);
-    write_large(context, class, Purpose::Metadata, birth, value, &mut values.written)
-        .map(|large| encoded(&large))
+    let mut writes = Writes::new(&context.storage);
+    let to = (&mut writes, &mut values.written);
+    let large = write_large(context, class, Purpose::Metadata, birth, value, to)?;
+    writes.finish()?;
+    Ok(encoded(&large))
 }
 
 /// The reference to a value.

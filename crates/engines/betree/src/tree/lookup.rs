@@ -9,7 +9,7 @@ use halite_contract::Bytes;
 use halite_sst::hash_key;
 
 use crate::large::use_large;
-use crate::message::{self, Action, Block, HeldMessage, Kind, Message, Payload};
+use crate::message::{self, Action, Block, HeldMessage, Kind, LargeValue, Message, Payload};
 use crate::run::{Found, Run};
 use crate::tree::node::Link;
 use crate::tree::{Context, Tree, in_run};
@@ -134,6 +134,27 @@ pub(crate) fn value_of(
             Ok(value.map(Bytes::from))
         }
     }
+}
+
+/// A value, or where it lies.
+pub(crate) enum FoundValue {
+    Value(Bytes),
+    Extents(LargeValue),
+}
+
+/// The value of a key by its message, before which it had none. One that lies in extents of its own is not read.
+pub(crate) fn found_of(
+    context: &Context,
+    key: &[u8],
+    message: HeldMessage,
+    action: Option<&Action>,
+) -> Result<Option<FoundValue>> {
+    if message.kind == Kind::InsertLarge {
+        let large = LargeValue::of_bytes(&message.payload);
+        let large = large.map_err(|why| Error::Message { why: why.to_owned() })?;
+        return Ok(Some(FoundValue::Extents(large)));
+    }
+    Ok(value_of(context, key, message, action)?.map(FoundValue::Value))
 }
 
 impl Tree {

@@ -32,7 +32,7 @@ use crate::run::{
     DeletedRanges, ENTRY_BYTES_MAX, MergeCursor, Reads, Run, RunCursor, RunOptions, RunPlace,
     RunPointer, RunWriter, Scratch, Source,
 };
-use crate::storage::Extent;
+use crate::storage::{Extent, Writes};
 use crate::tree::fit::{Below, Values, encoded, fit};
 use crate::tree::leaf_cut::LeafCut;
 use crate::tree::node::{Bounds, Link, Node, Slot};
@@ -535,14 +535,11 @@ impl<'a> Update<'a> {
             return Ok(Some(Resolved::Owned(Kind::Insert, value)));
         }
         let class = self.placed.large_value(key, value.len() as u64);
-        let large = write_large(
-            self.context,
-            class,
-            Purpose::Metadata,
-            self.options.birth,
-            &value,
-            &mut self.written,
-        )?;
+        let mut writes = Writes::new(&self.context.storage);
+        let to = (&mut writes, &mut self.written);
+        let birth = self.options.birth;
+        let large = write_large(self.context, class, Purpose::Metadata, birth, &value, to)?;
+        writes.finish()?;
         Ok(Some(Resolved::Owned(Kind::InsertLarge, encoded(&large))))
     }
 

@@ -10,6 +10,9 @@ use super::bench::{
     ARRANGEMENTS, Bench, is_whole, name, on, position, resilver, space, states, subsets, vdev,
 };
 
+/// Extents that a pass reads ahead at most, with those of the runs among them.
+const AHEAD: u64 = 100;
+
 /// Other leaves than these, as many as may be lost.
 fn others(lost: &[usize], leaves: usize, redundancy: usize) -> Vec<usize> {
     (0..leaves)
@@ -152,11 +155,12 @@ fn an_interrupted_resilver_goes_on_where_it_was_also_behind_a_reopening() {
             if extents < 60 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         let part = part.unwrap();
-        assert!(!part.is_complete && part.extents == 60);
+        // What was read ahead is done.
+        assert!(!part.is_complete && (60..60 + AHEAD).contains(&part.extents));
         assert_eq!(states(&engine)[0], (LeafState::Online, true));
         drop(engine);
         let engine = bench.open();
-        assert_eq!(engine.pool_status().resilver.map(|last| last.extents), Some(60));
+        assert_eq!(engine.pool_status().resilver.map(|last| last.extents), Some(part.extents));
         bench.write(&engine, 200);
         let mut more = 0;
         let whole = engine.resilver(&mut |done, all| {
@@ -165,7 +169,7 @@ fn an_interrupted_resilver_goes_on_where_it_was_also_behind_a_reopening() {
             ControlFlow::Continue(())
         });
         let whole = whole.unwrap();
-        assert!(whole.is_complete && whole.extents == 60 + more);
+        assert!(whole.is_complete && whole.extents == part.extents + more);
         assert!(is_whole(&engine));
         // A scrub of all reads more than the rest was: something was not read again.
         let all = engine.scrub(&mut on).unwrap();
