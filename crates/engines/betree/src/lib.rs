@@ -35,6 +35,7 @@ mod repair;
 mod run;
 mod scan;
 mod settings;
+mod shares;
 mod snapshot;
 mod storage;
 mod store;

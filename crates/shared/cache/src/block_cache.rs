@@ -136,6 +136,12 @@ impl BlockCache {
         }
     }
 
+    /// Lets it hold at most `bytes` from now on. Blocks that have to go do so at once, and not to the second tier.
+    pub fn set_capacity(&self, bytes: u64) {
+        let shards = self.blocks.num_shards() as u64;
+        self.blocks.set_capacity(bytes / shards * shards);
+    }
+
     /// How many blocks had to be read.
     #[must_use]
     pub fn reads(&self) -> u64 {

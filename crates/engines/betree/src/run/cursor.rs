@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::deleted_ranges::DeletedRanges;
+use super::directory::{Directory, PartPlace};
 use super::part::{EntryRange, Part};
 use super::read_ahead::{ReadAhead, Reads, Step};
 use super::reader::Run;
@@ -13,6 +14,8 @@ use crate::{Error, Result};
 /// A position in a run, at a message whose key is in `lo..hi`, or at none.
 pub(crate) struct RunCursor {
     run: Arc<Run>,
+    /// The cursor keeps it, also if the run loses it.
+    directory: Arc<Directory>,
     lo: Vec<u8>,
     hi: Option<Vec<u8>>,
     deleted_ranges: DeletedRanges,
@@ -40,11 +43,13 @@ enum Order<'a> {
 }
 
 impl RunCursor {
-    /// A cursor at no message. Reads the run's directory if it was not read before.
+    /// A cursor at no message. Reads the run's directory if it is not in memory.
     pub(crate) fn new(run: Arc<Run>, lo: &[u8], hi: Option<&[u8]>, reads: Reads) -> Result<Self> {
-        let deleted_ranges = run.deleted_ranges()?.clip(lo, hi);
+        let directory = run.directory()?.share();
+        let deleted_ranges = directory.ranges.clip(lo, hi);
         Ok(Self {
             run,
+            directory,
             lo: lo.to_vec(),
             hi: hi.map(<[u8]>::to_vec),
             deleted_ranges,
@@ -67,7 +72,7 @@ impl RunCursor {
     fn enter(&mut self, number: usize, step: Step) -> Result<&Part> {
         if self.part.is_none() || self.number != number {
             self.part = None;
-            self.part = Some(self.ahead.part(&self.run, number, step)?);
+            self.part = Some(self.ahead.part((&self.run, &self.directory), number, step)?);
             self.number = number;
         }
         Ok(self.part.as_ref().expect("it is there"))
@@ -77,11 +82,11 @@ impl RunCursor {
     fn below(&self, key: &[u8]) -> Result<usize> {
         let part = self.part.as_ref().expect("a part was entered");
         let found = part.search(key).map(|(below, _)| below);
-        found.map_err(|why| self.run.damaged_part(self.number, why))
+        found.map_err(|why| self.damaged(why))
     }
 
-    fn parts(&self) -> Result<usize> {
-        Ok(self.run.directory()?.parts.len())
+    fn parts(&self) -> usize {
+        self.directory.parts.len()
     }
 
     /// Goes to an entry of the part; behind its last one to the next part's first.
@@ -89,7 +94,7 @@ impl RunCursor {
         let part = self.part.as_ref().expect("a part was entered");
         if at == part.len() {
             let next = self.number + 1;
-            if next == self.parts()? {
+            if next == self.parts() {
                 return Ok(());
             }
             self.enter(next, Step::Forward)?;
@@ -117,7 +122,7 @@ impl RunCursor {
 
     fn read(&mut self, at: usize, order: Order<'_>) -> Result<()> {
         let part = self.part.as_ref().expect("a part was entered");
-        let entry = part.entry(at).map_err(|why| self.run.damaged_part(self.number, why))?;
+        let entry = part.entry(at).map_err(|why| self.damaged(why))?;
         let is_in_order = match order {
             Order::Any => true,
             Order::From(key) => part.compare(&entry, key).is_ge(),
@@ -126,7 +131,7 @@ impl RunCursor {
             Order::Before => part.compare(&entry, &self.key).is_lt(),
         };
         if !is_in_order {
-            return Err(self.run.damaged_part(self.number, "its keys are not in order"));
+            return Err(self.damaged("its keys are not in order"));
         }
         part.read_key(&entry, &mut self.key);
         (self.at, self.entry) = (at, Some(entry));
@@ -146,7 +151,7 @@ impl Source for RunCursor {
             return moved;
         }
         self.entry = None;
-        let Some(last) = self.parts()?.checked_sub(1) else { return Ok(()) };
+        let Some(last) = self.parts().checked_sub(1) else { return Ok(()) };
         let entries = self.enter(last, Step::Sought)?.len();
         self.settle_backward(entries, Order::Any)
     }
@@ -168,11 +173,11 @@ impl Source for RunCursor {
         if *key <= *self.lo {
             return Ok(());
         }
-        let Some(last) = self.parts()?.checked_sub(1) else { return Ok(()) };
+        let Some(last) = self.parts().checked_sub(1) else { return Ok(()) };
         if self.hi.as_ref().is_some_and(|hi| **hi < *key) {
             return self.last();
         }
-        let number = self.run.directory()?.part_of(key).unwrap_or(last);
+        let number = self.directory.part_of(key).unwrap_or(last);
         self.enter(number, Step::Sought)?;
         let below = self.below(key)?;
         self.settle_backward(below, Order::Below(key))
@@ -210,14 +215,16 @@ impl Source for RunCursor {
     }
 
     fn damaged(&self, why: &str) -> Error {
-        self.run.damaged_part(self.number, why)
+        // A run without parts has deleted ranges only.
+        let place: Option<&PartPlace> = self.directory.parts.get(self.number);
+        self.run.damaged_part(place, why)
     }
 }
 
 impl RunCursor {
     /// Goes to the first message from a key within the bounds on.
     fn seek_from(&mut self, key: &[u8]) -> Result<()> {
-        let Some(number) = self.run.directory()?.part_of(key) else { return Ok(()) };
+        let Some(number) = self.directory.part_of(key) else { return Ok(()) };
         self.enter(number, Step::Sought)?;
         let below = self.below(key)?;
         self.settle_forward(below, Order::From(key))

@@ -1,4 +1,4 @@
-//! What a run has where: read once when a run is first used, and kept while it is open.
+//! What a run has where: read when a run is first used, and kept as long as there is memory (`directories`).
 //!
 //! ```text
 //! parts varint | parts x ( separator, len before it | extent | at | stored len | plain len
@@ -11,8 +11,6 @@
 //! the shortest such key, so that directories of long keys stay small. That of the last part is its last key. The
 //! checksum is that of the stored bytes of the part. The filter (`halite_sst::Filter`, 9 bits a key) has the keys that
 //! have messages; those of ranges are not in it.
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_codec::{Compression, Reader, put_bytes, put_varint};
 use halite_sst::Filter;
@@ -108,11 +106,10 @@ pub(crate) struct Directory {
     pub(crate) parts: Vec<PartPlace>,
     /// The separators, one behind the other, and where each ends.
     separators: Vec<u8>,
-    separator_ends: Vec<usize>,
+    separator_ends: Vec<u32>,
     pub(crate) ranges: DeletedRanges,
     filter: Option<Filter>,
-    /// A bit for each part whose bytes were checked where they lie.
-    checked: Box<[AtomicU64]>,
+    held_bytes: u64,
 }
 
 impl Directory {
@@ -133,7 +130,7 @@ impl Directory {
             }
             last = Some(separator);
             separators.extend_from_slice(separator);
-            separator_ends.push(separators.len());
+            separator_ends.push(u32::try_from(separators.len()).map_err(|_| "it is too long")?);
             let place = read_place(&mut reader, of)?;
             messages += u64::from(place.entries);
             parts.push(place);
@@ -153,8 +150,17 @@ impl Directory {
             [] => None,
             bytes => Some(Filter::from_bytes(bytes)?),
         };
-        let checked = (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { parts, separators, separator_ends, ranges, filter, checked })
+        separators.shrink_to_fit();
+        let of_parts = count as usize * (size_of::<PartPlace>() + size_of::<u32>());
+        let of_ranges = ranges.len() * size_of::<DeletedRange>() + range_bytes(&ranges);
+        let held = size_of::<Self>() + of_parts + separators.len() + of_ranges + filter_bytes.len();
+        let held_bytes = held as u64;
+        Ok(Self { parts, separators, separator_ends, ranges, filter, held_bytes })
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// Whether there may be a message of the key with this hash.
@@ -176,18 +182,16 @@ impl Directory {
 
     fn separator(&self, number: usize) -> &[u8] {
         let start = number.checked_sub(1).map_or(0, |before| self.separator_ends[before]);
-        &self.separators[start..self.separator_ends[number]]
+        &self.separators[start as usize..self.separator_ends[number] as usize]
     }
+}
 
-    /// Whether the bytes of a part were checked where they lie.
-    pub(crate) fn is_checked(&self, part: usize) -> bool {
-        self.checked[part / 64].load(Ordering::Relaxed) >> (part % 64) & 1 == 1
-    }
-
-    /// Remembers that they were.
-    pub(crate) fn set_checked(&self, part: usize) {
-        self.checked[part / 64].fetch_or(1 << (part % 64), Ordering::Relaxed);
-    }
+/// Bytes of the keys of ranges.
+fn range_bytes(ranges: &[DeletedRange]) -> usize {
+    ranges
+        .iter()
+        .map(|range| range.start.len() + range.end.as_ref().map_or(0, |end| end.len()))
+        .sum()
 }
 
 fn read_place(reader: &mut Reader<'_>, of: &RunPointer) -> Parsed<PartPlace> {
@@ -309,11 +313,6 @@ mod tests {
                 prop_assert!(directory.may_have(halite_sst::hash_key(key)));
             }
             prop_assert_eq!(directory.part_of(&[255; 6]), None);
-            for number in 0..keys.len() {
-                prop_assert!(!directory.is_checked(number));
-                directory.set_checked(number);
-                prop_assert!(directory.is_checked(number));
-            }
             prop_assert!(Directory::decode(&bytes, &pointer(messages + 1, ranges.len() as u32)).is_err());
             prop_assert!(Directory::decode(&bytes, &pointer(messages, ranges.len() as u32 + 1)).is_err());
             for cut in 0..bytes.len() {

@@ -24,7 +24,7 @@
 //! | operation | I/Os | bytes | hash computations | copies of a payload |
 //! |---|---|---|---|---|
 //! | open | none | none | none | none |
-//! | first use | 1, and 1 for each further MiB of directory | the directory: 1 to 2 % of the run | 1 of these bytes | none |
+//! | first use, and after an eviction of the directory | 1, and 1 for each further MiB of directory | the directory: 1 to 2 % of the run | 1 of these bytes | none |
 //! | find, the filter excludes the key (255 of 256) | none | none | 1 of the key, for all runs | none |
 //! | find, part in the cache | none | none | 1 of the key | none |
 //! | find, part in place | none | those that the search touches | 1 of the key; 1 of the part, once | none |
@@ -38,6 +38,7 @@
 
 mod cursor;
 mod deleted_ranges;
+mod directories;
 mod directory;
 mod extent_writer;
 mod merge_cursor;
@@ -57,6 +58,7 @@ mod writer_options;
 
 pub(crate) use cursor::RunCursor;
 pub(crate) use deleted_ranges::{DeletedRange, DeletedRanges};
+pub(crate) use directories::Directories;
 #[cfg(test)]
 use halite_sst::hash_key;
 pub(crate) use merge_cursor::MergeCursor;

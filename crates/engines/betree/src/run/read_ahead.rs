@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use halite_codec::{Compression, Plain};
 
+use super::directory::{Directory, PartPlace};
+use super::part::Part;
 use super::reader::Run;
 use crate::Result;
 
@@ -48,42 +50,47 @@ impl ReadAhead {
         Self { reads, bytes: Vec::new(), parts: 0..0, at: 0, len: 0 }
     }
 
-    /// A part of a run.
+    /// A part of a run, whose directory this is.
     pub(super) fn part(
         &mut self,
-        run: &Run,
+        (run, directory): (&Run, &Directory),
         number: usize,
         step: Step,
-    ) -> Result<super::part::Part> {
+    ) -> Result<Part> {
+        let (parts, part) = (&directory.parts, (number, &directory.parts[number]));
         match self.reads {
-            Reads::Cached => run.part(number, || self.read(run, number, step)),
-            Reads::Once => run.part_once(number, || self.read(run, number, step)),
+            Reads::Cached => run.part(part, || self.read((run, parts), number, step)),
+            Reads::Once => run.part_once(part, || self.read((run, parts), number, step)),
         }
     }
 
-    fn read(&mut self, run: &Run, number: usize, step: Step) -> Result<Plain> {
+    fn read(
+        &mut self,
+        (run, parts): (&Run, &[PartPlace]),
+        number: usize,
+        step: Step,
+    ) -> Result<Plain> {
+        let place = &parts[number];
         if !self.parts.contains(&number) {
             self.len = match (self.reads, step) {
                 (Reads::Once, _) => MOST,
                 (Reads::Cached, Step::Sought) => 0,
                 (Reads::Cached, _) => (self.len * 2).clamp(LEAST, MOST),
             };
-            self.read_span(run, number, step)?;
+            self.read_span((run, parts), number, step);
         }
         if !self.parts.contains(&number) {
-            return run.read_part(number);
+            return run.read_part(place);
         }
-        let place = &run.directory()?.parts[number];
         let stored = &self.bytes[place.at as usize - self.at..place.end() - self.at];
         match place.compression {
             Compression::None => Ok(Plain::from(stored)),
-            _ => run.unpack(number, stored),
+            _ => run.unpack(place, stored),
         }
     }
 
     /// Reads a part with its neighbours; none, if it has none or one of them is damaged.
-    fn read_span(&mut self, run: &Run, number: usize, step: Step) -> Result<()> {
-        let parts = &run.directory()?.parts;
+    fn read_span(&mut self, (run, parts): (&Run, &[PartPlace]), number: usize, step: Step) {
         let mut span = number..number + 1;
         let len = |span: &Range<usize>| parts[span.end - 1].end() - parts[span.start].at as usize;
         let are_neighbours = |before: usize| {
@@ -109,15 +116,13 @@ impl ReadAhead {
         }
         self.parts = 0..0;
         if span.len() == 1 {
-            return Ok(());
+            return;
         }
         self.at = parts[span.start].at as usize;
         self.bytes.resize(len(&span), 0);
         let (at, within) = (self.at, &parts[span.clone()]);
         let check = |bytes: &[u8]| {
-            let stored = |place: &super::directory::PartPlace| {
-                bytes.get(place.at as usize - at..place.end() - at)
-            };
+            let stored = |place: &PartPlace| bytes.get(place.at as usize - at..place.end() - at);
             within.iter().all(|place| stored(place).is_some_and(|bytes| run.is_whole(place, bytes)))
         };
         let extent = run.pointer().extents[parts[number].extent as usize];
@@ -126,6 +131,5 @@ impl ReadAhead {
         if read.is_ok() {
             self.parts = span;
         }
-        Ok(())
     }
 }

@@ -3,16 +3,18 @@
 //! A lookup goes from the filter to the directory to one part. A part comes from the first of these:
 //!
 //! 1. persistent memory, where it lies, if it is not compressed: no copy. Its checksum is verified once for an open
-//!    run.
+//!    run, also if the run loses its directory meanwhile.
 //! 2. the cache of blocks in DRAM.
 //! 3. its extent. Bytes of a replica that do not pass their checksum are read from another one.
 
-use std::sync::{Arc, OnceLock};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
+use arc_swap::{ArcSwapOption, Guard};
 use halite_cache::Place;
 use halite_codec::{Compression, Plain, Seed, unpack};
 
-use super::deleted_ranges::DeletedRanges;
 use super::directory::{Directory, PartPlace};
 use super::part::Part;
 use super::pointer::{RunPointer, seed_at};
@@ -39,13 +41,26 @@ pub(crate) enum Found {
 pub(crate) struct Run {
     store: Arc<RunStore>,
     pointer: RunPointer,
-    directory: OnceLock<Directory>,
+    /// The run, for the ring of directories.
+    this: Weak<Self>,
+    /// The directory, as long as [`super::directories`] lets it be here, and whether it was used of late.
+    kept: ArcSwapOption<Directory>,
+    is_used: AtomicBool,
+    /// A bit for each part whose bytes were checked where they lie.
+    checked: OnceLock<Box<[AtomicU64]>>,
 }
 
 impl Run {
     /// Opens a run, and reads nothing.
     pub(crate) fn open(store: Arc<RunStore>, pointer: RunPointer) -> Arc<Self> {
-        Arc::new(Self { store, pointer, directory: OnceLock::new() })
+        Arc::new_cyclic(|this| Self {
+            store,
+            pointer,
+            this: Weak::clone(this),
+            kept: ArcSwapOption::const_empty(),
+            is_used: AtomicBool::new(false),
+            checked: OnceLock::new(),
+        })
     }
 
     /// The reference that it was opened by.
@@ -53,11 +68,24 @@ impl Run {
         &self.pointer
     }
 
-    /// The directory, read if it was not.
-    pub(crate) fn directory(&self) -> Result<&Directory> {
-        if let Some(directory) = self.directory.get() {
-            return Ok(directory);
+    /// The directory, read if it is not in memory.
+    #[inline]
+    pub(crate) fn directory(&self) -> Result<HeldDirectory> {
+        let kept = self.kept.load();
+        match &*kept {
+            Some(_) => {
+                // Most lookups find it so, and write nothing.
+                if !self.is_used.load(Ordering::Relaxed) {
+                    self.is_used.store(true, Ordering::Relaxed);
+                }
+                Ok(HeldDirectory(kept))
+            }
+            None => self.read_directory(),
         }
+    }
+
+    #[cold]
+    fn read_directory(&self) -> Result<HeldDirectory> {
         let mut bytes = vec![0; self.pointer.directory_len as usize];
         let mut rest = &mut bytes[..];
         for piece in self.pointer.directory_pieces() {
@@ -71,8 +99,21 @@ impl Run {
         let directory = Directory::decode(&bytes, &self.pointer).map_err(|why| {
             self.damaged("directory of a run", self.pointer.directory_extent, why)
         })?;
-        // Threads that read it at the same time drop theirs but one.
-        Ok(self.directory.get_or_init(|| directory))
+        let directory = Arc::new(directory);
+        if let Some(this) = self.this.upgrade() {
+            self.store.directories.keep(&this, &directory);
+        }
+        Ok(HeldDirectory(Guard::from_inner(Some(directory))))
+    }
+
+    /// The place of the directory.
+    pub(super) fn kept(&self) -> &ArcSwapOption<Directory> {
+        &self.kept
+    }
+
+    /// Whether the directory was used since the last call.
+    pub(super) fn take_use(&self) -> bool {
+        self.is_used.swap(false, Ordering::Relaxed)
     }
 
     /// What the run says about a key, whose hash ([`halite_sst::hash_key`]) the caller computes once for all runs.
@@ -94,27 +135,28 @@ impl Run {
             return Ok(None);
         }
         let Some(number) = directory.part_of(key) else { return Ok(None) };
-        let part = self.part(number, || self.read_part(number))?;
+        let place = &directory.parts[number];
+        let part = self.part((number, place), || self.read_part(place))?;
         let sought = part.search(key).and_then(|(at, is_there)| match is_there {
             true => part.entry(at).map(|entry| Some(part.held(&entry))),
             false => Ok(None),
         });
-        sought.map_err(|why| self.damaged_part(number, why))
+        sought.map_err(|why| self.damaged_part(Some(place), why))
     }
 
     /// Whether a deleted range covers a key.
     pub(crate) fn covers(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.deleted_ranges()?.covering(key).is_some())
+        // Most runs have none.
+        Ok(self.pointer.deleted_ranges > 0 && self.directory()?.ranges.covering(key).is_some())
     }
 
-    /// The deleted ranges.
-    pub(crate) fn deleted_ranges(&self) -> Result<&DeletedRanges> {
-        Ok(&self.directory()?.ranges)
-    }
-
-    /// A part, by its number: in place, from the cache, or else what `read` reads.
-    pub(super) fn part(&self, number: usize, read: impl FnOnce() -> Result<Plain>) -> Result<Part> {
-        let block = match self.in_place(number)? {
+    /// A part, by its number and its place: in place, from the cache, or else what `read` reads.
+    pub(super) fn part(
+        &self,
+        (number, place): (usize, &PartPlace),
+        read: impl FnOnce() -> Result<Plain>,
+    ) -> Result<Part> {
+        let block = match self.in_place(number, place) {
             Some(block) => {
                 self.note_use();
                 block
@@ -127,7 +169,7 @@ impl Run {
                 Block::Cached(self.store.cache.get(self.cached_at(number), read)?)
             }
         };
-        self.parse(number, block)
+        self.parse(place, block)
     }
 
     /// The name of the run, also where it was moved.
@@ -146,18 +188,18 @@ impl Run {
     /// A part that is in place, or else what `read` reads: past the cache.
     pub(super) fn part_once(
         &self,
-        number: usize,
+        (number, place): (usize, &PartPlace),
         read: impl FnOnce() -> Result<Plain>,
     ) -> Result<Part> {
-        let block = match self.in_place(number)? {
+        let block = match self.in_place(number, place) {
             Some(block) => block,
             None => Block::Cached(read()?),
         };
-        self.parse(number, block)
+        self.parse(place, block)
     }
 
-    fn parse(&self, number: usize, block: Block) -> Result<Part> {
-        Part::new(block).map_err(|why| self.damaged_part(number, why))
+    fn parse(&self, place: &PartPlace, block: Block) -> Result<Part> {
+        Part::new(block).map_err(|why| self.damaged_part(Some(place), why))
     }
 
     /// The name of a part in the cache. A place may be written again in the same epoch, but not with the same directory:
@@ -168,22 +210,32 @@ impl Run {
     }
 
     /// The bytes of a part where they lie in persistent memory, if they are as they were written.
-    fn in_place(&self, number: usize) -> Result<Option<Block>> {
-        let directory = self.directory()?;
-        let place = &directory.parts[number];
+    fn in_place(&self, number: usize, place: &PartPlace) -> Option<Block> {
         if place.compression != Compression::None {
-            return Ok(None);
+            return None;
         }
         let extent = self.pointer.extents[place.extent as usize];
         let (at, len) = (place.at as usize, place.stored_len as usize);
-        let Some(bytes) = self.store.extents.pin(extent, at, len) else { return Ok(None) };
-        if !directory.is_checked(number) {
+        let bytes = self.store.extents.pin(extent, at, len)?;
+        let (word, bit) = (number / 64, 1 << (number % 64));
+        let is_checked = |checked: &Box<[AtomicU64]>| {
+            checked.get(word).is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
+        };
+        if !self.checked.get().is_some_and(is_checked) {
             if !self.is_whole(place, &bytes) {
-                return Ok(None);
+                return None;
             }
-            directory.set_checked(number);
+            self.set_checked(word, bit);
         }
-        Ok(Some(Block::InPlace(bytes)))
+        Some(Block::InPlace(bytes))
+    }
+
+    #[cold]
+    fn set_checked(&self, word: usize, bit: u64) {
+        let Ok(directory) = self.directory() else { return };
+        let words = directory.parts.len().div_ceil(64);
+        let checked = self.checked.get_or_init(|| (0..words).map(|_| AtomicU64::new(0)).collect());
+        checked[word].fetch_or(bit, Ordering::Relaxed);
     }
 
     /// Whether stored bytes of a part are as they were written.
@@ -193,8 +245,7 @@ impl Run {
     }
 
     /// Reads a part alone.
-    pub(super) fn read_part(&self, number: usize) -> Result<Plain> {
-        let place = &self.directory()?.parts[number];
+    pub(super) fn read_part(&self, place: &PartPlace) -> Result<Plain> {
         let check = |bytes: &[u8]| self.is_whole(place, bytes);
         let extent = self.pointer.extents[place.extent as usize];
         let (at, len) = (place.at as usize, place.stored_len as usize);
@@ -204,14 +255,13 @@ impl Run {
         }
         let mut stored = vec![0; len];
         read(&mut stored)?;
-        self.unpack(number, &stored)
+        self.unpack(place, &stored)
     }
 
     /// A part of checked stored bytes.
-    pub(super) fn unpack(&self, number: usize, stored: &[u8]) -> Result<Plain> {
-        let place = &self.directory()?.parts[number];
+    pub(super) fn unpack(&self, place: &PartPlace, stored: &[u8]) -> Result<Plain> {
         unpack(stored, place.plain_len as usize, place.compression)
-            .map_err(|error| self.damaged_part(number, error.reason()))
+            .map_err(|error| self.damaged_part(Some(place), error.reason()))
     }
 
     pub(super) fn store(&self) -> &RunStore {
@@ -223,13 +273,39 @@ impl Run {
     }
 
     /// The error of a part with a defect.
-    pub(super) fn damaged_part(&self, number: usize, why: &str) -> Error {
-        let place = self.directory.get().and_then(|directory| directory.parts.get(number));
+    pub(super) fn damaged_part(&self, place: Option<&PartPlace>, why: &str) -> Error {
         self.damaged("part of a run", place.map_or(0, |place| place.extent), why)
     }
 
     fn damaged(&self, what: &'static str, extent: u32, why: &str) -> Error {
         let address = self.pointer.extents[extent as usize].address;
         Error::Damaged { what, address, why: why.to_owned() }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(directory) = self.kept.swap(None) {
+            self.store.directories.give_back(&directory);
+        }
+    }
+}
+
+/// A directory in use: it stays while the run loses it.
+pub(crate) struct HeldDirectory(Guard<Option<Arc<Directory>>>);
+
+impl HeldDirectory {
+    /// The directory, for longer use.
+    pub(super) fn share(&self) -> Arc<Directory> {
+        Arc::clone(self.0.as_ref().expect("there is one"))
+    }
+}
+
+impl Deref for HeldDirectory {
+    type Target = Directory;
+
+    #[inline]
+    fn deref(&self) -> &Directory {
+        self.0.as_ref().expect("there is one")
     }
 }

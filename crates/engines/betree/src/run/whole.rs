@@ -23,7 +23,7 @@ impl Run {
         if extent < pointer.directory_extent as usize {
             let directory = self.directory();
             return directory
-                .is_ok_and(|directory| self.are_parts_whole(directory, extent, bytes, None));
+                .is_ok_and(|directory| self.are_parts_whole(&directory, extent, bytes, None));
         }
         let Some(piece) = pointer.directory_pieces().find(|piece| piece.extent == extent) else {
             return false;

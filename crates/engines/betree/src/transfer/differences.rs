@@ -154,7 +154,7 @@ impl Candidates {
     }
 
     fn open(&mut self, run: Arc<Run>) -> Result<()> {
-        for range in run.deleted_ranges()?.iter() {
+        for range in run.directory()?.ranges.iter() {
             let end = range.end.as_ref().map(|end| end.to_vec());
             self.ranges.push(Reverse((range.start.to_vec(), end)));
         }

@@ -37,46 +37,42 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite_cache::BlockCache;
 use halite_codec::Seed;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use halite_sim::locks::Mutex;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::actions::Actions;
 use crate::heat::Heat;
 use crate::message::Parsed;
-use crate::run::{Run, RunPointer, RunStore};
+use crate::run::{Directories, Run, RunPointer, RunStore};
 use crate::settings::TreeSettings;
+use crate::shares::Shares;
 use crate::storage::{Extents, Storage};
 use crate::{Error, Result};
-use node::{Link, Node};
+use node::{Link, Node, Slot};
 use pointer::NodePointer;
 
 pub(crate) use dropped::Dropped;
 pub(crate) use update::Update;
 
-/// The part of the cache that is for nodes, and the directories of their runs, beside that for parts.
-const NODES_PART: u64 = 4;
-
-/// About how many nodes these are.
+/// About how many nodes the cache has.
 const NODES: usize = 1 << 10;
 
-/// Bytes of a node, and of each of its runs, beside directories, about.
-const NODE_BYTES: u64 = 256;
-const RUN_BYTES: u64 = 192;
+/// Bytes of memory of a node, of each of its slots, and of each run of those.
+const NODE_BYTES: u64 = 128;
+const SLOT_BYTES: u64 = 96;
+const RUN_BYTES: u64 = size_of::<Run>() as u64 + 32;
 
-/// Weighs nodes by the memory that they and their runs take when all directories are read.
+/// Weighs nodes by the memory that they and their runs take beside directories.
 #[derive(Clone)]
 struct NodeBytes;
 
 impl Weighter<(u64, u64), Arc<Node>> for NodeBytes {
     fn weight(&self, _: &(u64, u64), node: &Arc<Node>) -> u64 {
-        let runs = node.slots.iter().flat_map(|slot| {
-            let base = match &slot.link {
-                Link::Leaf(base) => base.as_ref(),
-                _ => None,
-            };
-            slot.runs.iter().chain(base)
-        });
-        NODE_BYTES + runs.map(|run| RUN_BYTES + run.pointer().directory_len).sum::<u64>()
+        let runs = |slot: &Slot| slot.runs.len() as u64 + u64::from(slot.base().is_some());
+        let pivots = node.pivots.iter().map(|pivot| pivot.len() as u64);
+        let slots = node.slots.iter().map(|slot| SLOT_BYTES + runs(slot) * RUN_BYTES);
+        NODE_BYTES + pivots.chain(slots).sum::<u64>()
     }
 }
 
@@ -86,6 +82,8 @@ pub(crate) struct Context {
     pub(crate) runs: Arc<RunStore>,
     /// Stored nodes, by address and checksum: a place may be written again in the same epoch.
     nodes: Cache<(u64, u64), Arc<Node>, NodeBytes>,
+    /// The memory of nodes, directories and parts. It is locked while a node is inserted.
+    shares: Mutex<Arc<Shares>>,
     pub(crate) seed: Seed,
     pub(crate) settings: TreeSettings,
     /// What is written now is born in this epoch: a number that grows with every checkpoint, and every snapshot.
@@ -111,11 +109,19 @@ impl Context {
     ) -> Self {
         let extents: Arc<dyn Extents> = Arc::clone(&storage) as _;
         let heat = settings.spill_percent.map(|_| Heat::new());
-        let runs = Arc::new(RunStore { extents, cache, seed, heat });
-        let (items, weight) = (NODES, cache_bytes / NODES_PART);
-        let nodes = Cache::with_weighter(items, weight, NodeBytes);
-        let epoch = AtomicU64::new(epoch);
-        Self { storage, runs, nodes, seed, settings, epoch, actions }
+        let shares = Arc::new(Shares::new(Arc::clone(&cache), cache_bytes));
+        let directories = Directories::new(Arc::clone(&shares));
+        let runs = Arc::new(RunStore { extents, cache, directories, seed, heat });
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(NODES)
+            .weight_capacity(shares.node_bytes_max())
+            .build()
+            .expect("both capacities are set");
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        let nodes = Cache::with_options(options, NodeBytes, hasher, lifecycle);
+        let (shares, epoch) = (Mutex::new(shares), AtomicU64::new(epoch));
+        Self { storage, runs, nodes, shares, seed, settings, epoch, actions }
     }
 
     /// The epoch in which things are born now.
@@ -166,6 +172,9 @@ impl Context {
     /// Keeps a stored node in the cache.
     fn remember(&self, pointer: &NodePointer, node: &Arc<Node>) {
         let key = (pointer.extent.address.to_bits(), pointer.checksum);
+        let shares = self.shares.lock();
+        let bytes = self.nodes.weight() + NodeBytes.weight(&key, node);
+        shares.set_nodes(bytes.min(shares.node_bytes_max()));
         self.nodes.insert(key, Arc::clone(node));
     }
 
@@ -173,9 +182,10 @@ impl Context {
         Error::Damaged { what: "node", address: pointer.extent.address, why: why.to_owned() }
     }
 
-    /// Bytes of parts and nodes in the caches.
+    /// Bytes of nodes, directories and parts in the caches.
     pub(crate) fn cached_bytes(&self) -> u64 {
-        self.runs.cache.used_bytes() + self.nodes.weight()
+        let runs = &self.runs;
+        self.nodes.weight() + runs.directories.used_bytes() + runs.cache.used_bytes()
     }
 }
 

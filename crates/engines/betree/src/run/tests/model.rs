@@ -9,9 +9,11 @@ use proptest::prelude::*;
 
 use super::super::test_storage::MemoryExtents;
 use super::super::{
-    DeletedRange, DeletedRanges, Run, RunOptions, RunPlace, RunPointer, RunStore, RunWriter,
+    DeletedRange, DeletedRanges, Directories, Run, RunOptions, RunPlace, RunPointer, RunStore,
+    RunWriter,
 };
 use crate::message::{Kind, LargeValue, Message, MessageAction, Piece, UpsertBuilder};
+use crate::shares::Shares;
 use crate::storage::{Address, Extent};
 
 pub(super) type Key = Vec<u8>;
@@ -93,7 +95,9 @@ pub(super) const SEED: Seed = Seed::new(77);
 
 pub(super) fn store(extents: Arc<MemoryExtents>) -> Arc<RunStore> {
     let cache = Arc::new(BlockCache::new(8 << 20, 4096));
-    Arc::new(RunStore { extents, cache, seed: SEED, heat: None })
+    let shares = Arc::new(Shares::new(Arc::clone(&cache), 8 << 20));
+    let directories = Directories::new(shares);
+    Arc::new(RunStore { extents, cache, directories, seed: SEED, heat: None })
 }
 
 pub(super) fn writer<'a>(
