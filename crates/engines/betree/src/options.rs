@@ -83,7 +83,7 @@ pub struct BetreeOptions {
     /// Bytes of a leaf; as many are collected for it before it is merged with them, and twice as many where buffers are
     /// appended to in place. `None`: 2 MiB.
     pub leaf_bytes: Option<u64>,
-    /// Bytes of the parts in which runs are read and compressed. `None`: 16 KiB.
+    /// Bytes of the parts in which runs are read and compressed. `None`: 4 KiB.
     pub part_bytes: Option<u32>,
     /// Children that a node has at most. `None`: 32.
     pub fanout: Option<usize>,
@@ -98,7 +98,7 @@ pub struct BetreeOptions {
     pub checkpoint_bytes: Option<u64>,
     /// How runs written from now on are compressed.
     pub compression: Compression,
-    /// Bytes of DRAM that the cache of parts may take.
+    /// Bytes of DRAM that the caches of nodes, of directories of runs and of parts may take together.
     pub cache_bytes: u64,
     /// The storage class of each kind of data. The store does not keep it: an opening may choose another one, which
     /// counts for what is written from then on.

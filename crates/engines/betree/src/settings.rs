@@ -79,7 +79,7 @@ impl Settings {
                 buffer_bytes: own.buffer_bytes.unwrap_or(buffer_bytes).max(64),
                 leaf_buffer_bytes: leaf_part * leaf_bytes,
                 leaf_bytes,
-                part_bytes: own.part_bytes.unwrap_or(16 << 10).clamp(64, 1 << 18) as usize,
+                part_bytes: own.part_bytes.unwrap_or(4 << 10).clamp(64, 1 << 18) as usize,
                 fanout: own.fanout.unwrap_or(32).clamp(2, 256),
                 runs_max: own.runs_max.unwrap_or(runs_max).clamp(1, 64),
                 appends,

@@ -14,20 +14,85 @@
 //! longer.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use arc_swap::{ArcSwapOption, Guard};
 use halite_sim::locks::Mutex;
 
 use super::directory::Directory;
-use super::reader::Run;
 use crate::shares::Shares;
 
 /// Bytes of an entry of the ring.
 const ENTRY_BYTES: u64 = 16;
 
+/// Runs that got a directory, the oldest first. Some have dropped theirs since, with themselves.
+type Ring = VecDeque<Weak<dyn Keeper>>;
+
 /// Entries of the ring beside those of runs that have a directory, before the ring is swept.
 const DEAD_MAX: usize = 64;
+
+/// The place in which a run has its directory, as long as there is memory.
+pub(super) struct Kept {
+    directory: ArcSwapOption<Directory>,
+    /// Whether it was used since it came here, or since the ring passed the run.
+    is_used: AtomicBool,
+}
+
+impl Kept {
+    /// A place without a directory.
+    pub(super) const fn empty() -> Self {
+        Self { directory: ArcSwapOption::const_empty(), is_used: AtomicBool::new(false) }
+    }
+
+    /// The directory, if it is here.
+    #[inline]
+    pub(super) fn get(&self) -> Option<HeldDirectory> {
+        let directory = self.directory.load();
+        if directory.is_none() {
+            return None;
+        }
+        // Most lookups find it so, and write nothing.
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(HeldDirectory(directory))
+    }
+
+    fn has_directory(&self) -> bool {
+        self.directory.load().is_some()
+    }
+}
+
+/// A run, as the ring knows it.
+pub(super) trait Keeper: Send + Sync {
+    fn kept(&self) -> &Kept;
+}
+
+/// A directory in use: it stays while the run loses it.
+pub(crate) struct HeldDirectory(Guard<Option<Arc<Directory>>>);
+
+impl HeldDirectory {
+    /// A directory that was read.
+    pub(super) fn of(directory: Arc<Directory>) -> Self {
+        Self(Guard::from_inner(Some(directory)))
+    }
+
+    /// The directory, for longer use.
+    pub(super) fn share(&self) -> Arc<Directory> {
+        Arc::clone(self.0.as_ref().expect("there is one"))
+    }
+}
+
+impl Deref for HeldDirectory {
+    type Target = Directory;
+
+    #[inline]
+    fn deref(&self) -> &Directory {
+        self.0.as_ref().expect("there is one")
+    }
+}
 
 /// The directories in memory.
 pub(crate) struct Directories {
@@ -37,8 +102,7 @@ pub(crate) struct Directories {
     bytes: AtomicU64,
     /// How many there are.
     count: AtomicU64,
-    /// Runs that got a directory, the oldest first. Some have dropped theirs since, with themselves.
-    ring: Mutex<VecDeque<Weak<Run>>>,
+    ring: Mutex<Ring>,
 }
 
 impl Directories {
@@ -54,13 +118,13 @@ impl Directories {
     }
 
     /// Lets a run keep a directory that was read for it, unless that is longer than all may be.
-    pub(super) fn keep(&self, run: &Arc<Run>, directory: &Arc<Directory>) {
+    pub(super) fn keep(&self, run: Arc<dyn Keeper>, directory: &Arc<Directory>) {
         let weight = weight_of(directory);
         if weight > self.bytes_max {
             return;
         }
         let mut ring = self.ring.lock();
-        if run.kept().load().is_some() {
+        if run.kept().has_directory() {
             // Threads that read it at the same time drop theirs but one.
             return;
         }
@@ -70,37 +134,39 @@ impl Directories {
             }
         }
         if ring.len() > 2 * self.count.load(Ordering::Relaxed) as usize + DEAD_MAX {
-            ring.retain(|run| run.upgrade().is_some_and(|run| run.kept().load().is_some()));
+            ring.retain(|run| run.upgrade().is_some_and(|run| run.kept().has_directory()));
         }
         self.shares.set_directories(self.used_bytes() + weight);
         self.bytes.fetch_add(weight, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
-        run.kept().store(Some(Arc::clone(directory)));
-        ring.push_back(Arc::downgrade(run));
+        run.kept().directory.store(Some(Arc::clone(directory)));
+        ring.push_back(Arc::downgrade(&run));
     }
 
     /// Takes the oldest directory that was not used from its run. Returns whether there was any: threads may use them as
     /// fast as this one goes round.
-    fn evict(&self, ring: &mut VecDeque<Weak<Run>>) -> bool {
+    fn evict(&self, ring: &mut Ring) -> bool {
         for _ in 0..2 * ring.len() {
             let Some(oldest) = ring.pop_front() else { break };
             let Some(run) = oldest.upgrade() else { continue };
-            if run.take_use() && run.kept().load().is_some() {
+            let kept = run.kept();
+            if kept.is_used.swap(false, Ordering::Relaxed) && kept.has_directory() {
                 ring.push_back(oldest);
                 continue;
             }
-            if let Some(directory) = run.kept().swap(None) {
-                self.give_back(&directory);
+            if self.take_back(kept) {
                 return true;
             }
         }
         false
     }
 
-    /// Notes that a run has no directory any more.
-    pub(super) fn give_back(&self, directory: &Directory) {
-        self.bytes.fetch_sub(weight_of(directory), Ordering::Relaxed);
+    /// Takes the directory of a run, which is evicted or goes. Returns whether it had one.
+    pub(super) fn take_back(&self, kept: &Kept) -> bool {
+        let Some(directory) = kept.directory.swap(None) else { return false };
+        self.bytes.fetch_sub(weight_of(&directory), Ordering::Relaxed);
         self.count.fetch_sub(1, Ordering::Relaxed);
+        true
     }
 }
 

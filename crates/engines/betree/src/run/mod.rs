@@ -8,7 +8,7 @@
 //! └──────┴──────┴─── ─┴───┘  └──────┴──────┴─── ─┴────────────┘       └──────┴───────────┴───┘
 //! ```
 //!
-//! A part (`part`) is what is read at once: some 16 KiB of messages, compressed unless that saves less than an eighth.
+//! A part (`part`) is what is read at once: some 4 KiB of messages, compressed unless that saves less than an eighth.
 //! No part straddles two extents. The directory (`directory`) has the place and the checksum of each part, the deleted
 //! ranges, and a filter of the keys. It lies behind the last part if it fits into that extent, else in as many extents
 //! of its own as it needs. The parent of the run keeps the pointer to it (`pointer`), with the directory's checksums:

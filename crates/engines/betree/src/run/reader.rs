@@ -7,14 +7,13 @@
 //! 2. the cache of blocks in DRAM.
 //! 3. its extent. Bytes of a replica that do not pass their checksum are read from another one.
 
-use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use arc_swap::{ArcSwapOption, Guard};
 use halite_cache::Place;
 use halite_codec::{Compression, Plain, Seed, unpack};
 
+use super::directories::{HeldDirectory, Keeper, Kept};
 use super::directory::{Directory, PartPlace};
 use super::part::Part;
 use super::pointer::{RunPointer, seed_at};
@@ -43,9 +42,7 @@ pub(crate) struct Run {
     pointer: RunPointer,
     /// The run, for the ring of directories.
     this: Weak<Self>,
-    /// The directory, as long as [`super::directories`] lets it be here, and whether it was used of late.
-    kept: ArcSwapOption<Directory>,
-    is_used: AtomicBool,
+    kept: Kept,
     /// A bit for each part whose bytes were checked where they lie.
     checked: OnceLock<Box<[AtomicU64]>>,
 }
@@ -57,8 +54,7 @@ impl Run {
             store,
             pointer,
             this: Weak::clone(this),
-            kept: ArcSwapOption::const_empty(),
-            is_used: AtomicBool::new(false),
+            kept: Kept::empty(),
             checked: OnceLock::new(),
         })
     }
@@ -71,15 +67,8 @@ impl Run {
     /// The directory, read if it is not in memory.
     #[inline]
     pub(crate) fn directory(&self) -> Result<HeldDirectory> {
-        let kept = self.kept.load();
-        match &*kept {
-            Some(_) => {
-                // Most lookups find it so, and write nothing.
-                if !self.is_used.load(Ordering::Relaxed) {
-                    self.is_used.store(true, Ordering::Relaxed);
-                }
-                Ok(HeldDirectory(kept))
-            }
+        match self.kept.get() {
+            Some(directory) => Ok(directory),
             None => self.read_directory(),
         }
     }
@@ -101,19 +90,9 @@ impl Run {
         })?;
         let directory = Arc::new(directory);
         if let Some(this) = self.this.upgrade() {
-            self.store.directories.keep(&this, &directory);
+            self.store.directories.keep(this, &directory);
         }
-        Ok(HeldDirectory(Guard::from_inner(Some(directory))))
-    }
-
-    /// The place of the directory.
-    pub(super) fn kept(&self) -> &ArcSwapOption<Directory> {
-        &self.kept
-    }
-
-    /// Whether the directory was used since the last call.
-    pub(super) fn take_use(&self) -> bool {
-        self.is_used.swap(false, Ordering::Relaxed)
+        Ok(HeldDirectory::of(directory))
     }
 
     /// What the run says about a key, whose hash ([`halite_sst::hash_key`]) the caller computes once for all runs.
@@ -218,10 +197,8 @@ impl Run {
         let (at, len) = (place.at as usize, place.stored_len as usize);
         let bytes = self.store.extents.pin(extent, at, len)?;
         let (word, bit) = (number / 64, 1 << (number % 64));
-        let is_checked = |checked: &Box<[AtomicU64]>| {
-            checked.get(word).is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
-        };
-        if !self.checked.get().is_some_and(is_checked) {
+        let checked = self.checked.get().and_then(|checked| checked.get(word));
+        if checked.is_none_or(|word| word.load(Ordering::Relaxed) & bit == 0) {
             if !self.is_whole(place, &bytes) {
                 return None;
             }
@@ -283,29 +260,14 @@ impl Run {
     }
 }
 
+impl Keeper for Run {
+    fn kept(&self) -> &Kept {
+        &self.kept
+    }
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
-        if let Some(directory) = self.kept.swap(None) {
-            self.store.directories.give_back(&directory);
-        }
-    }
-}
-
-/// A directory in use: it stays while the run loses it.
-pub(crate) struct HeldDirectory(Guard<Option<Arc<Directory>>>);
-
-impl HeldDirectory {
-    /// The directory, for longer use.
-    pub(super) fn share(&self) -> Arc<Directory> {
-        Arc::clone(self.0.as_ref().expect("there is one"))
-    }
-}
-
-impl Deref for HeldDirectory {
-    type Target = Directory;
-
-    #[inline]
-    fn deref(&self) -> &Directory {
-        self.0.as_ref().expect("there is one")
+        self.store.directories.take_back(&self.kept);
     }
 }

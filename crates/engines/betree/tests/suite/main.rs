@@ -1,5 +1,6 @@
 //! Tests of the Bε-tree engine through its public interface.
 
+mod caches;
 mod conformance;
 mod copies;
 mod home;
