@@ -361,6 +361,8 @@ impl Store {
         }
         let blocks = self.trees.storage.space(|space| space.blocks());
         let bytes = |blocks: u64| blocks * halite_vdev::BLOCK as u64;
+        let vdevs = self.trees.storage.classes().iter().flatten();
+        let leaves: Vec<_> = vdevs.flat_map(|vdev| vdev.leaves()).map(|leaf| leaf.stats).collect();
         stats.own = vec![
             Figure::new(
                 "class_used_bytes",
@@ -368,6 +370,22 @@ impl Store {
                 bytes(blocks.iter().map(|class| class.blocks.used).sum()),
             ),
             Figure::new("log_bytes", "Bytes of the intent log.", self.log.used_bytes()),
+            Figure::new(
+                "device_written_bytes",
+                "Bytes of extents written to all devices, copies and parity included, since the store was opened.",
+                leaves.iter().map(|leaf| leaf.writes.bytes).sum(),
+            ),
+            Figure::new(
+                "device_read_bytes",
+                "Bytes of extents read from all devices since the store was opened, those not counted that are read in \
+                 place.",
+                leaves.iter().map(|leaf| leaf.reads.bytes).sum(),
+            ),
+            Figure::new(
+                "disk_syncs",
+                "Syncs of the folder's files since the store was opened: of the log, and of devices that lie there.",
+                self.disk.traffic().syncs,
+            ),
             Figure::detail(
                 "checkpoints",
                 "The generation of the superblock that is made next.",

@@ -498,6 +498,8 @@ impl Engine for Lsm {
         stats.add(Figure::detail("tables_open", help, below.tables_open));
         let help = "Files opened to be read, again or for the first time.";
         stats.add(Figure::detail("file_opens", help, below.opens));
+        let help = "Syncs of the folder's files since the store was opened.";
+        stats.add(Figure::detail("disk_syncs", help, below.syncs));
         for tree in 0..self.store.trees.len() {
             self.add_stats(tree, &mut stats);
         }

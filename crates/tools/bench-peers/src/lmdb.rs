@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use halite_bench::kv::{Session, Store, StoreResult};
+use halite_bench::kv::{Pair, Session, Store, StoreResult};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvOpenOptions};
 
@@ -63,6 +63,14 @@ impl Session for LmdbSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
         let mut transaction = self.env.write_txn()?;
         self.records.put(&mut transaction, key, value)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
+        let mut transaction = self.env.write_txn()?;
+        for (key, value) in pairs {
+            self.records.put(&mut transaction, key, value)?;
+        }
         Ok(transaction.commit()?)
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use halite_bench::kv::{Session, Store, StoreResult};
+use halite_bench::kv::{Memory, Pair, Session, Store, StoreResult};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 
 use crate::CACHE_BYTES;
@@ -10,9 +10,15 @@ use crate::CACHE_BYTES;
 const RECORDS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("records");
 
 /// redb with a transaction for each put, and one for each get, which then reads the present.
-#[derive(Default)]
 pub(crate) struct Redb {
     open: Option<Database>,
+    cache: usize,
+}
+
+impl Default for Redb {
+    fn default() -> Self {
+        Self { open: None, cache: CACHE_BYTES }
+    }
 }
 
 impl Store for Redb {
@@ -27,7 +33,7 @@ impl Store for Redb {
     fn open(&mut self, folder: &Path) -> StoreResult<()> {
         std::fs::create_dir_all(folder)?;
         let database =
-            Database::builder().set_cache_size(CACHE_BYTES).create(folder.join("redb"))?;
+            Database::builder().set_cache_size(self.cache).create(folder.join("redb"))?;
         let transaction = database.begin_write()?;
         transaction.open_table(RECORDS)?;
         transaction.commit()?;
@@ -38,6 +44,11 @@ impl Store for Redb {
     fn close(&mut self) -> StoreResult<()> {
         self.open = None;
         Ok(())
+    }
+
+    /// redb has no buffer of writes: its cache has that memory, too.
+    fn set_memory(&mut self, memory: Memory) {
+        self.cache = (memory.cache + 2 * memory.write_buffer) as usize;
     }
 
     fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
@@ -52,6 +63,17 @@ impl Session for RedbSession<'_> {
         let mut transaction = self.0.begin_write()?;
         transaction.set_durability(Durability::Immediate)?;
         transaction.open_table(RECORDS)?.insert(key, value)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
+        let mut transaction = self.0.begin_write()?;
+        transaction.set_durability(Durability::Immediate)?;
+        let mut records = transaction.open_table(RECORDS)?;
+        for (key, value) in pairs {
+            records.insert(&key[..], &value[..])?;
+        }
+        drop(records);
         Ok(transaction.commit()?)
     }
 

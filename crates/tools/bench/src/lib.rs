@@ -8,6 +8,7 @@
 //! JSON.
 #![forbid(unsafe_code)]
 
+pub mod betree;
 pub mod blocks;
 mod child;
 pub mod command;
@@ -27,6 +28,7 @@ mod scratch;
 pub mod soak;
 mod summary;
 mod table;
+mod tenant;
 mod topics;
 
 pub use error::{Error, Result};

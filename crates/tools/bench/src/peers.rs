@@ -18,6 +18,9 @@ pub(crate) const BLOCKS: &[&str] = &["libpmemlog", "libpmemblk", "libpmemobj"];
 /// The peers of `halite bench lsm`.
 pub(crate) const LSM: &[&str] = &["rocksdb", "fjall", "crossbeam-skiplist", "congee", "libpmemobj"];
 
+/// The peers of `halite bench betree`.
+pub(crate) const BETREE: &[&str] = &["redb", "lmdb", "rocksdb", "fjall"];
+
 /// The peers that a program is built with.
 pub trait Peers {
     /// Their names.

@@ -167,7 +167,8 @@ impl Levels {
         stats.value_bytes = inner.files.values.bytes();
         stats.memory_bytes = inner.files.disk.memory_bytes();
         stats.tables_open = inner.files.disk.kept_open().1 as u64;
-        stats.opens = inner.files.disk.traffic().opens;
+        let traffic = inner.files.disk.traffic();
+        (stats.opens, stats.syncs) = (traffic.opens, traffic.syncs);
         stats
     }
 

@@ -46,6 +46,8 @@ pub struct LevelsStats {
     pub tables_open: u64,
     /// Files opened to be read, again or for the first time.
     pub opens: u64,
+    /// Syncs of files and of the folder.
+    pub syncs: u64,
 }
 
 impl LevelsStats {

@@ -4,6 +4,7 @@
 //! makes a [`Run`] that a person can watch (`progress`), passes it to the experiments, and writes the rows, whether the
 //! run is complete or was stopped.
 
+mod betree;
 mod kv;
 mod lsm;
 mod outputs;
@@ -21,6 +22,7 @@ use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
 use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
+pub use betree::Betree;
 pub use kv::Kv;
 pub use lsm::Lsm;
 use outputs::Outputs;
@@ -39,6 +41,7 @@ Examples:
   halite bench blocks --report blocks         a page with plots: blocks/index.html
   halite bench lsm --only halloc,commit       allocations and commits in persistent memory
   halite bench lsm --only ycsb --disk /mnt/ssd  YCSB with persistent memory and with a log
+  halite bench betree --only insert,objects   random inserts and objects, in memory and on a disk
   halite bench kv                             YCSB A to F, a million records of 1 KB
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
   halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
@@ -64,6 +67,8 @@ pub enum Command {
     Kv(Box<Kv>),
     /// The LSM engine and its parts: allocation, index, commits, YCSB, recovery, beside a log and beside peers
     Lsm(Box<Lsm>),
+    /// The Bε-tree engine: objects, random inserts, reads, scans, YCSB, commits, on persistent memory and on a disk
+    Betree(Box<Betree>),
     /// RStore: the costs that its design rests on, and its server's performance beside others
     Rstore(Box<Rstore>),
     /// One server under mixed load for long, killed again and again: nothing acknowledged is lost
@@ -105,7 +110,7 @@ struct Common {
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
 
-    /// How often everything is measured [default: 5, or 3 if quick; lsm, rstore: 3, or 2 if quick]
+    /// How often everything is measured [default: 5, or 3 if quick; lsm, betree, rstore: 3, or 2 if quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: Option<u32>,
 
@@ -150,6 +155,7 @@ impl Command {
             Self::Blocks(blocks) => &blocks.common.folder,
             Self::Kv(kv) => &kv.common.folder,
             Self::Lsm(lsm) => &lsm.common.folder,
+            Self::Betree(betree) => &betree.common.folder,
             Self::Rstore(rstore) => &rstore.common.folder,
             Self::Soak(soak) => &soak.common.folder,
         }
@@ -180,6 +186,7 @@ impl Command {
             }
             Self::Kv(kv) => kv.run(program),
             Self::Lsm(lsm) => lsm.run(program),
+            Self::Betree(betree) => betree.run(program),
             Self::Rstore(rstore) => rstore.run(program),
             Self::Soak(soak) => soak.run(program),
         }

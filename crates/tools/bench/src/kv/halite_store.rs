@@ -96,8 +96,7 @@ impl Store for HaliteStore {
 
     fn counters(&self) -> Option<Counters> {
         let stats = self.open.as_ref().map(|(db, _)| db.stats())?;
-        let (traffic, index_bytes, records) = (stats.traffic, stats.index_bytes, stats.records);
-        Some(Counters { traffic, index_bytes, records })
+        Some(Counters::of(&stats))
     }
 }
 

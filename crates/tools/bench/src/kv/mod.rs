@@ -16,7 +16,7 @@ pub(crate) mod records;
 mod store;
 pub(crate) mod worker;
 pub(crate) mod workload;
-mod zipfian;
+pub(crate) mod zipfian;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -69,6 +69,10 @@ pub(crate) struct Measured {
     cpu_ns: u64,
     /// Bytes written to disks, where that is known.
     written_bytes: Option<u64>,
+    /// Bytes written by calls of the kernel and in lines of the pool, where that is known.
+    all_written_bytes: Option<u64>,
+    /// Calls of the kernel that read, and their bytes, where that is known.
+    call_reads: Option<(u64, u64)>,
     anonymous_bytes: Option<u64>,
 }
 
@@ -151,12 +155,17 @@ pub(crate) fn run<'s>(
         shared.warm.wait();
         let (before, cpu_before) = (store.counters(), process::cpu_ns());
         let written_before = process::disk_written_bytes();
+        let (all_before, reads_before) = (all_written(store), process::call_reads());
         shared.begin.wait();
         let mut measured = watch(&shared, &parts)?;
         (measured.before, measured.after) = (before, store.counters());
         measured.cpu_ns = process::cpu_ns() - cpu_before;
         let written = written_before.zip(process::disk_written_bytes());
         measured.written_bytes = written.map(|(before, after)| after - before);
+        let all = all_before.zip(all_written(store));
+        measured.all_written_bytes = all.map(|(before, after)| after - before);
+        let reads = reads_before.zip(process::call_reads());
+        measured.call_reads = reads.map(|(before, after)| (after.0 - before.0, after.1 - before.1));
         Ok(measured)
     })
 }
@@ -328,6 +337,12 @@ impl Latencies {
     }
 }
 
+/// Bytes that calls of the kernel wrote so far, for any store, and lines of the store's pool.
+pub(crate) fn all_written(store: &dyn Store) -> Option<u64> {
+    let pool = store.counters().map_or(0, |counters| counters.pool_bytes());
+    Some(process::call_written_bytes()? + pool)
+}
+
 /// Counts in windows until all threads are done, and puts their parts together.
 fn watch(shared: &Shared<'_>, parts: &mpsc::Receiver<Result<Part>>) -> Result<Measured> {
     let mut outcomes = Vec::new();
@@ -377,6 +392,8 @@ fn watch(shared: &Shared<'_>, parts: &mpsc::Receiver<Result<Part>>) -> Result<Me
         after: None,
         cpu_ns: 0,
         written_bytes: None,
+        all_written_bytes: None,
+        call_reads: None,
         anonymous_bytes,
     })
 }
@@ -386,9 +403,17 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 impl Measured {
-    /// Bytes that were written to disks after the end, and because of it.
-    pub(crate) fn add_written(&mut self, bytes: u64) {
-        self.written_bytes = self.written_bytes.map(|written| written + bytes);
+    /// Bytes that were written after the end, and because of it: to disks, and by calls and in lines.
+    pub(crate) fn add_written(&mut self, disk: u64, all: u64) {
+        self.written_bytes = self.written_bytes.map(|written| written + disk);
+        self.all_written_bytes = self.all_written_bytes.map(|written| written + all);
+    }
+
+    /// Bytes that were written for each byte of the user, if an operation brings so many.
+    pub(crate) fn amplification(&self, user_bytes: f64) -> Option<Sample> {
+        let user = self.operations as f64 * user_bytes;
+        let written = self.all_written_bytes.filter(|_| user > 0.0)?;
+        Some(Sample::new("write-amplification", "x", written as f64 / user))
     }
 
     /// Returns all samples, as docs/BENCH.md lists them.
@@ -421,11 +446,21 @@ impl Measured {
             ] {
                 add(metric, "1/op", count as f64 / operations);
             }
+            if let Some((before, after)) = before.syncs.zip(after.syncs) {
+                add("syncs", "1/op", (after - before) as f64 / operations);
+            }
             add("index", "B/record", after.index_bytes as f64 / after.records.max(1) as f64);
         }
         add("cpu", "ns/op", self.cpu_ns as f64 / operations);
         if let Some(bytes) = self.written_bytes {
             add("disk-written", "B/op", bytes as f64 / operations);
+        }
+        if let Some(bytes) = self.all_written_bytes {
+            add("written", "B/op", bytes as f64 / operations);
+        }
+        if let Some((calls, bytes)) = self.call_reads {
+            add("read-calls", "1/op", calls as f64 / operations);
+            add("read-by-calls", "B/op", bytes as f64 / operations);
         }
         for (metric, bytes) in
             [("memory-anonymous", self.anonymous_bytes), ("memory-peak", process::peak_bytes())]

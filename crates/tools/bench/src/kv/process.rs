@@ -27,8 +27,23 @@ pub(crate) fn forget_peak() {
 /// Bytes that the process had written to disks, or is going to: those of the page cache too. Files in
 /// memory do not count.
 pub(crate) fn disk_written_bytes() -> Option<u64> {
+    io("write_bytes:")
+}
+
+/// Bytes that the process handed to calls of the kernel that write, to files in memory as well as to those on disks.
+/// What it stores through mappings of files is not among them.
+pub(crate) fn call_written_bytes() -> Option<u64> {
+    io("wchar:")
+}
+
+/// Calls of the kernel that read, and their bytes. What the process reads through mappings of files is not among them.
+pub(crate) fn call_reads() -> Option<(u64, u64)> {
+    io("syscr:").zip(io("rchar:"))
+}
+
+fn io(name: &str) -> Option<u64> {
     let io = std::fs::read_to_string("/proc/self/io").ok()?;
-    io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
+    io.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
 }
 
 fn status(name: &str) -> Option<u64> {

@@ -116,4 +116,26 @@ pub struct Counters {
     pub index_bytes: u64,
     /// Records in it.
     pub records: u64,
+    /// Syncs of its files, if it has some and counts them.
+    pub syncs: Option<u64>,
+}
+
+impl Counters {
+    /// Those of a store of Halite.
+    #[must_use]
+    pub fn of(stats: &halite::Stats) -> Self {
+        Self {
+            traffic: stats.traffic,
+            index_bytes: stats.index_bytes,
+            records: stats.records,
+            syncs: stats.figure("disk_syncs"),
+        }
+    }
+
+    /// Bytes that went to its pool: those of whole lines.
+    #[must_use]
+    pub fn pool_bytes(&self) -> u64 {
+        const LINE: u64 = 64;
+        self.traffic.lines * LINE
+    }
 }

@@ -17,9 +17,9 @@ use serde_json::json;
 use super::host_memory::touch;
 use super::setting::{Setting, xp};
 use super::stores::LsmStore;
-use super::tenant::Place;
 use crate::kv::records::{KeyForm, Records};
 use crate::kv::{Memory, Pair, Store};
+use crate::tenant::Place;
 use crate::{Contender, Error, LIMIT, Result, Run, RunOptions, Sample, Scratch};
 
 pub(super) const NAME: &str = "lsm.commit";
@@ -165,7 +165,7 @@ fn committed(
     run: &RunOptions,
 ) -> Result<Vec<Sample>> {
     let mut store = store;
-    let place = Place::new(setting, run)?;
+    let place = Place::new(&setting.lodging(run))?;
     let pool_bytes = setting.pmem.max(4 * MEMTABLE);
     store.set_pool(pool_bytes, Memory { write_buffer: MEMTABLE, cache: 1 << 20 });
     // The limit has no page faults where it writes, so those here must not wait for the host.

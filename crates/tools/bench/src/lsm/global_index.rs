@@ -8,9 +8,9 @@
 use serde_json::json;
 
 use super::setting::{KEY_LEN, Setting, records_of, xp, xs};
-use super::tenant::{Tenant, compare, tenants};
 use crate::kv::workload::ScanLength;
 use crate::kv::{Distribution, Kind, Length, Memory, Mix, Store};
+use crate::tenant::{Tenant, compare};
 use crate::{Result, Run, RunOptions, Sample};
 
 pub(super) const NAME: &str = "lsm.global-index";
@@ -57,7 +57,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     for &value_len in value_lens(run) {
         let records = records_of(bytes as f64, value_len);
         let stores = stores(bytes, setting.pmem, &run.options);
-        let mut tenants = tenants(stores, value_len, setting, run)?;
+        let mut tenants = setting.tenants(stores, value_len, run)?;
         for tenant in &mut tenants {
             run.step(&format!("{NAME} {} is loaded", tenant.store.name()))?;
             tenant.load(records)?;

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::setting::{Setting, xp};
 use super::stores::{LsmStore, XP};
-use super::tenant::Place;
 use crate::kv::{Memory, Pair, Store};
 use crate::mix::mix;
+use crate::tenant::Place;
 use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
 
 /// The experiment.
@@ -72,7 +72,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
             let contender = |name: &'static str| {
                 let (options, params) = (&options, &params);
                 Contender::new(name, move || {
-                    let place = Place::new(setting, options)?;
+                    let place = Place::new(&setting.lodging(options))?;
                     let mut store: Box<dyn Store> = match setting.peer(name) {
                         Some(peer) => peer,
                         None => Box::new(alone(setting, options)),

@@ -4,7 +4,7 @@
 //! Those of [`LSM`] are about one part. Those of `STORES` are about whole stores in a [`Setting`]: the engine with its
 //! memtables in persistent memory (`xp`), the same engine with a log and volatile memtables (`xs`), and peers, all with
 //! as much memory (`stores`). Such a store lives in a folder of its own, where it is opened for a turn and closed again
-//! (`tenant`), and its files are kept out of the kernel's page cache (`page_cache`), like those of the paper's stores
+//! (`crate::tenant`), and its files are kept out of the kernel's page cache, like those of the paper's stores
 //! by direct I/O.
 
 mod commit;
@@ -14,14 +14,12 @@ mod host_memory;
 pub mod index;
 mod memtable;
 mod options;
-mod page_cache;
 mod rebuild;
 mod recovery;
 mod setting;
 mod size;
 mod stability;
 mod stores;
-mod tenant;
 mod ycsb;
 
 use std::path::Path;
@@ -29,6 +27,7 @@ use std::path::Path;
 use crate::{Experiment, Result, Run, experiment};
 pub use options::LsmBenchOptions;
 pub use setting::Setting;
+pub(crate) use stores::LsmStore;
 
 /// The experiments of `halite bench lsm` that are about one part.
 pub const LSM: &[Experiment] = &[

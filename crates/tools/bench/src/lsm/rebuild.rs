@@ -8,8 +8,8 @@ use serde_json::json;
 use super::host_memory::touch;
 use super::setting::{KEY_LEN, Setting, records, xp};
 use super::stores::XP;
-use super::tenant::{Place, load};
 use crate::kv::{Memory, Store};
+use crate::tenant::{Place, load};
 use crate::{Contender, Error, Result, Run, Sample};
 
 pub(super) const NAME: &str = "lsm.rebuild";
@@ -44,7 +44,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
             ],
         );
         let measure = || {
-            let place = Place::new(setting, &options)?;
+            let place = Place::new(&setting.lodging(&options))?;
             let mut store = xp(setting.pmem, &options);
             store.set_pool(4 * MEMTABLE, Memory { write_buffer: MEMTABLE, cache: 1 << 20 });
             let failed = |action| Error::of_store(XP, action);

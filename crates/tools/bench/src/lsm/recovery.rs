@@ -15,11 +15,10 @@ use fastrand::Rng;
 use serde_json::json;
 
 use super::host_memory::touch;
-use super::page_cache::drop_pages;
 use super::setting::{KEY_LEN, Setting, VALUE_LEN, records, records_of, xp, xs};
 use super::stores::{XP, XS};
-use super::tenant::{Place, load};
 use crate::kv::{Memory, Store, spawn_and_kill, tell_and_wait};
+use crate::tenant::{Place, drop_pages, load};
 use crate::{Contender, Error, Result, Run, RunOptions, Sample};
 
 pub(super) const NAME: &str = "lsm.recovery";
@@ -99,7 +98,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let contender = |(name, bytes): (&'static str, u64)| {
         let options = &options;
         let measure = move || {
-            let place = Place::new(setting, options)?;
+            let place = Place::new(&setting.lodging(options))?;
             spawn_and_kill(setting.child(name, place.path()), name, interrupted)?;
             if !setting.options.page_cache {
                 drop_pages(place.path());

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,7 +12,8 @@ use super::LsmBenchOptions;
 use super::stores::{LsmStore, VOLATILE_BUFFERS};
 use crate::kv::records::{KeyForm, Records};
 use crate::kv::{ChildCommand, Memory, Store};
-use crate::{Params, Peers, Result, RunOptions};
+use crate::tenant::{Lodging, Tenant, tenants};
+use crate::{Params, Peers, Result, Run, RunOptions};
 
 /// Bytes of a key and of a value (Yan §4.1).
 pub(super) const KEY_LEN: usize = 8;
@@ -63,6 +65,39 @@ impl<'a> Setting<'a> {
             peers,
             child,
         })
+    }
+
+    /// Where stores live.
+    pub(super) fn lodging(&self, run: &RunOptions) -> Lodging {
+        Lodging {
+            disk: self.options.disk.clone(),
+            pmem: run.folder.clone(),
+            threads: self.options.threads,
+            page_cache: self.options.page_cache,
+            seed: run.seed,
+        }
+    }
+
+    /// A store in a place of its own, for values of that length.
+    pub(super) fn tenant<'r>(
+        &self,
+        store: Box<dyn Store>,
+        value_len: usize,
+        run: &RunOptions,
+        interrupted: &'r AtomicBool,
+    ) -> Result<Tenant<'r>> {
+        Tenant::new(store, records(value_len, run.seed), &self.lodging(run), interrupted)
+    }
+
+    /// Stores, each in a place of its own.
+    pub(super) fn tenants<'r>(
+        &self,
+        stores: Vec<Box<dyn Store>>,
+        value_len: usize,
+        run: &Run<'r>,
+    ) -> Result<Vec<Tenant<'r>>> {
+        let values = records(value_len, run.options.seed);
+        tenants(stores, &values, &self.lodging(&run.options), run)
     }
 
     /// The stores of an experiment in which there are so many bytes of persistent memory: the engine with it

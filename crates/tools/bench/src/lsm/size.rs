@@ -7,8 +7,8 @@
 use serde_json::json;
 
 use super::setting::{KEY_LEN, Setting, VALUE_LEN, records_of};
-use super::tenant::{compare, tenants};
 use crate::kv::{Distribution, Length, Mix, Workload};
+use crate::tenant::compare;
 use crate::{Result, Run};
 
 pub(super) const NAME: &str = "lsm.size";
@@ -31,7 +31,7 @@ pub(super) fn plan(setting: &Setting<'_>, run: &Run<'_>) -> u64 {
 pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let pmem = (setting.pmem / PART).max(64 << 20);
     let stores = setting.stores(pmem, &PEERS, &run.options);
-    let mut tenants = tenants(stores, VALUE_LEN, setting, run)?;
+    let mut tenants = setting.tenants(stores, VALUE_LEN, run)?;
     let workload = Workload::YcsbD;
     let Some(mix) = workload.mix(&Mix::of(&[])) else { return Ok(()) };
     for fill in fills(run) {

@@ -9,10 +9,10 @@ use std::cell::RefCell;
 use serde_json::json;
 
 use super::setting::{KEY_LEN, Setting, VALUE_LEN, records_of};
-use super::tenant::{Tenant, compare, tenants};
 use crate::kv::phase::WINDOW;
 use crate::kv::workload::ScanLength;
 use crate::kv::{Distribution, Kind, Length, Mix};
+use crate::tenant::{Tenant, compare};
 use crate::{Repeats, Result, Row, Run, Sample};
 
 pub(super) const NAME: &str = "lsm.stability";
@@ -32,7 +32,7 @@ pub(super) fn plan(setting: &Setting<'_>, _: &Run<'_>) -> u64 {
 pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let records = records_of(setting.pmem as f64 * PART, VALUE_LEN);
     let stores = setting.stores(setting.pmem, &PEERS, &run.options);
-    let mut tenants = tenants(stores, VALUE_LEN, setting, run)?;
+    let mut tenants = setting.tenants(stores, VALUE_LEN, run)?;
     for tenant in &mut tenants {
         run.step(&format!("{NAME} {} is loaded", tenant.store.name()))?;
         tenant.load(records)?;

@@ -10,29 +10,29 @@ use crate::RunOptions;
 use crate::kv::{Counters, Memory, Pair, Session, Store, StoreResult};
 
 /// The subjects.
-pub(super) const XP: &str = "xp";
-pub(super) const XS: &str = "xs";
+pub(crate) const XP: &str = "xp";
+pub(crate) const XS: &str = "xs";
 
 /// Memtables that a store with a log may have at once, in volatile memory.
-pub(super) const VOLATILE_BUFFERS: u64 = 4;
+pub(crate) const VOLATILE_BUFFERS: u64 = 4;
 
 /// The part of a pool beside memtables, with the unused ends of memtables.
 const VOLATILE_SPARE: u64 = 32 << 20;
 
 /// The LSM engine, opened as a database.
-pub(super) struct LsmStore {
+pub(crate) struct LsmStore {
     name: &'static str,
     /// The place of the pool, if not beside the levels: the folder of all pools.
     pmem: Option<PathBuf>,
     pool_bytes: u64,
-    pub(super) options: LsmOptions,
+    pub(crate) options: LsmOptions,
     profile: Option<Profile>,
     open: Option<(Database, KeySpace)>,
 }
 
 impl LsmStore {
     /// The paper's XP: `pool_bytes` of persistent memory in the run's folder, no log.
-    pub(super) fn xp(run: &RunOptions, pool_bytes: u64, memory: Memory) -> Self {
+    pub(crate) fn xp(run: &RunOptions, pool_bytes: u64, memory: Memory) -> Self {
         let mut store = Self {
             name: XP,
             pmem: Some(run.folder.clone()),
@@ -46,7 +46,7 @@ impl LsmStore {
     }
 
     /// The paper's XS: a log, volatile memtables, a tiered level zero.
-    pub(super) fn xs(run: &RunOptions, memory: Memory) -> Self {
+    pub(crate) fn xs(run: &RunOptions, memory: Memory) -> Self {
         let mut store = Self {
             name: XS,
             pmem: None,
@@ -58,20 +58,26 @@ impl LsmStore {
     }
 
     /// Sets the bytes of persistent memory, and of other memory.
-    pub(super) fn set_pool(&mut self, bytes: u64, memory: Memory) {
+    pub(crate) fn set_pool(&mut self, bytes: u64, memory: Memory) {
         self.pool_bytes = bytes;
         self.set_memory(memory);
     }
 
+    /// Gives it another name.
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
     /// Sets another way of committing.
-    pub(super) fn committing(mut self, points: CommitPoints, wait: WaitStrategy) -> Self {
+    pub(crate) fn committing(mut self, points: CommitPoints, wait: WaitStrategy) -> Self {
         let experiments = &mut self.options.experiments;
         (experiments.commit_points, experiments.wait) = (points, wait);
         self
     }
 
     /// The open database.
-    pub(super) fn database(&self) -> StoreResult<&Database> {
+    pub(crate) fn database(&self) -> StoreResult<&Database> {
         Ok(&self.open.as_ref().ok_or("the store is closed")?.0)
     }
 }
@@ -131,8 +137,7 @@ impl Store for LsmStore {
 
     fn counters(&self) -> Option<Counters> {
         let stats = self.open.as_ref().map(|(db, _)| db.stats())?;
-        let (traffic, index_bytes, records) = (stats.traffic, stats.index_bytes, stats.records);
-        Some(Counters { traffic, index_bytes, records })
+        Some(Counters::of(&stats))
     }
 }
 

@@ -7,8 +7,8 @@
 use serde_json::json;
 
 use super::setting::{KEY_LEN, Setting, VALUE_LEN, records_of};
-use super::tenant::{Tenant, compare, tenants};
 use crate::kv::{Distribution, Length, Mix, Workload};
+use crate::tenant::compare;
 use crate::{Contender, Params, Result, Run};
 
 /// The experiments, but for the workload's name.
@@ -39,7 +39,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let records = records_of(setting.pmem as f64 * setting.options.fill, VALUE_LEN);
     load(setting, records, run)?;
     let stores = setting.stores(setting.pmem, &PEERS, &run.options);
-    let mut tenants = tenants(stores, VALUE_LEN, setting, run)?;
+    let mut tenants = setting.tenants(stores, VALUE_LEN, run)?;
     for tenant in &mut tenants {
         run.step(&format!("{NAME} {} is loaded", tenant.store.name()))?;
         tenant.load(records)?;
@@ -65,7 +65,7 @@ fn load(setting: &Setting<'_>, records: u64, run: &mut Run<'_>) -> Result<()> {
         let (stores, options) = (&stores, &options);
         let measure = move || {
             let store = stores().swap_remove(place);
-            let mut tenant = Tenant::new(store, VALUE_LEN, setting, (options, interrupted))?;
+            let mut tenant = setting.tenant(store, VALUE_LEN, options, interrupted)?;
             Ok(tenant.measure_load(records, Length::Time(setting.time))?.samples())
         };
         Contender::new(name.clone(), measure)

@@ -1,5 +1,7 @@
 //! A store in a place of its own, where it stays from one turn to the next.
 
+mod page_cache;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -7,8 +9,6 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::page_cache::NoPageCache;
-use super::setting::{Setting, records};
 use crate::kv::distribution::{Chooser, Distribution};
 use crate::kv::inserted::Inserted;
 use crate::kv::phase::{self, Measured, Pace, WarmUp};
@@ -18,27 +18,42 @@ use crate::kv::workload::ScanLength;
 use crate::kv::{Kind, Length, Mix, Pair, Store, process};
 use crate::mix::mix;
 use crate::scratch::Home;
-use crate::{Contender, Error, Params, Result, Run, RunOptions, Sample};
+use crate::{Contender, Error, Params, Result, Run, Sample};
+pub(crate) use page_cache::{NoPageCache, drop_pages};
 
 /// Measurements from this on are warmed up for a tenth of it.
 const LONG: Duration = Duration::from_secs(120);
 
+/// Where tenants live, and how they are asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Lodging {
+    /// The folder on an SSD.
+    pub(crate) disk: PathBuf,
+    /// The folder in persistent memory.
+    pub(crate) pmem: PathBuf,
+    /// Threads that ask.
+    pub(crate) threads: usize,
+    /// Whether the kernel may keep the files of the SSD in its page cache.
+    pub(crate) page_cache: bool,
+    pub(crate) seed: u64,
+}
+
 /// A folder on the SSD, and one of the same name in persistent memory, which a store makes if it needs it.
-pub(super) struct Place {
+pub(crate) struct Place {
     disk: Home,
     pmem: PathBuf,
 }
 
 impl Place {
-    pub(super) fn new(setting: &Setting<'_>, run: &RunOptions) -> Result<Self> {
-        let disk = Home::new(&setting.options.disk)?;
+    pub(crate) fn new(lodging: &Lodging) -> Result<Self> {
+        let disk = Home::new(&lodging.disk)?;
         let name = disk.path().file_name().unwrap_or_default();
-        let pmem = run.folder.join(name);
+        let pmem = lodging.pmem.join(name);
         Ok(Self { disk, pmem })
     }
 
     /// The folder that a store is opened in.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.disk.path()
     }
 }
@@ -53,37 +68,37 @@ impl Drop for Place {
 }
 
 /// A store with a database that stays.
-pub(super) struct Tenant<'a> {
-    pub(super) store: Box<dyn Store>,
-    pub(super) place: Place,
+pub(crate) struct Tenant<'a> {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) place: Place,
     /// The durability of a put, which is known once the store has been open.
-    pub(super) durability: String,
+    pub(crate) durability: String,
     /// Records that are there.
-    pub(super) records: u64,
+    pub(crate) records: u64,
     threads: usize,
-    value_len: usize,
+    values: Records,
     seed: u64,
     page_cache: bool,
     interrupted: &'a AtomicBool,
 }
 
 impl<'a> Tenant<'a> {
-    /// The store, empty.
-    pub(super) fn new(
+    /// The store, empty, for records that are made so.
+    pub(crate) fn new(
         store: Box<dyn Store>,
-        value_len: usize,
-        setting: &Setting<'_>,
-        (run, interrupted): (&RunOptions, &'a AtomicBool),
+        values: Records,
+        lodging: &Lodging,
+        interrupted: &'a AtomicBool,
     ) -> Result<Self> {
         let mut tenant = Self {
             store,
-            place: Place::new(setting, run)?,
+            place: Place::new(lodging)?,
             durability: String::new(),
             records: 0,
-            threads: setting.options.threads,
-            value_len,
-            seed: run.seed,
-            page_cache: setting.options.page_cache,
+            threads: lodging.threads,
+            values,
+            seed: lodging.seed,
+            page_cache: lodging.page_cache,
             interrupted,
         };
         tenant.durability = tenant.visit(|store, _| Ok(store.durability()))?;
@@ -91,7 +106,7 @@ impl<'a> Tenant<'a> {
     }
 
     /// Opens the store, runs `ask` with its folder, and closes it.
-    pub(super) fn visit<R>(
+    pub(crate) fn visit<R>(
         &mut self,
         ask: impl FnOnce(&dyn Store, &Path) -> Result<R>,
     ) -> Result<R> {
@@ -106,27 +121,30 @@ impl<'a> Tenant<'a> {
         Ok(outcome)
     }
 
-    /// Puts records until there are so many, several at a time.
-    pub(super) fn load(&mut self, up_to: u64) -> Result<()> {
+    /// Puts records until there are so many, several at a time. Returns how long that took, without what the store does
+    /// behind the last one.
+    pub(crate) fn load(&mut self, up_to: u64) -> Result<Duration> {
         let (from, interrupted) = (self.records, self.interrupted);
         let mut records = self.values();
-        self.visit(|store, _| {
+        let took = self.visit(|store, _| {
+            let start = Instant::now();
             load(store, &mut records, from, up_to, interrupted)?;
+            let took = start.elapsed();
             settle(interrupted);
-            Ok(())
+            Ok(took)
         })?;
         self.records = self.records.max(up_to);
-        Ok(())
+        Ok(took)
     }
 
     /// The database, as records.
-    pub(super) fn values(&self) -> Records {
-        records(self.value_len, self.seed)
+    pub(crate) fn values(&self) -> Records {
+        self.values.clone()
     }
 
     /// Opens the store and lets all threads run the mix, for as long before the measurement as in it: the store was
     /// opened with empty caches.
-    pub(super) fn measure(
+    pub(crate) fn measure(
         &mut self,
         mix: &Mix,
         distribution: Distribution,
@@ -151,7 +169,7 @@ impl<'a> Tenant<'a> {
 
     /// Opens the store, which is empty, and lets all threads put records durably, one at a time: up to
     /// so many.
-    pub(super) fn measure_load(&mut self, up_to: u64, length: Length) -> Result<Measured> {
+    pub(crate) fn measure_load(&mut self, up_to: u64, length: Length) -> Result<Measured> {
         let inserted = Inserted::new(0, self.threads);
         let pace = Pace { length: Some(length), rate: None, warm_up: WarmUp::Tenth };
         self.run(&Source::Load, &inserted, up_to, pace)
@@ -181,29 +199,33 @@ impl<'a> Tenant<'a> {
                 ))
             })?;
             // Writes that the store has put off count, and are not left to the next turn.
-            let at_end = process::disk_written_bytes();
+            let written = || (process::disk_written_bytes(), phase::all_written(store));
+            let at_end = written();
             settle(interrupted);
-            let settled = at_end.zip(process::disk_written_bytes());
-            measured.add_written(settled.map_or(0, |(before, after)| after - before));
+            let settled = written();
+            let more = |before: Option<u64>, after: Option<u64>| {
+                before.zip(after).map_or(0, |(before, after)| after - before)
+            };
+            measured.add_written(more(at_end.0, settled.0), more(at_end.1, settled.1));
             Ok(measured)
         })
     }
 }
 
 /// The stores, each empty and in a place of its own.
-pub(super) fn tenants<'a>(
+pub(crate) fn tenants<'a>(
     stores: Vec<Box<dyn Store>>,
-    value_len: usize,
-    setting: &Setting<'_>,
+    values: &Records,
+    lodging: &Lodging,
     run: &Run<'a>,
 ) -> Result<Vec<Tenant<'a>>> {
-    let (options, interrupted) = (&run.options, run.interrupted());
-    let tenant = |store| Tenant::new(store, value_len, setting, (options, interrupted));
+    let interrupted = run.interrupted();
+    let tenant = |store| Tenant::new(store, values.clone(), lodging, interrupted);
     stores.into_iter().map(tenant).collect()
 }
 
 /// Compares the tenants, each measured in that way.
-pub(super) fn compare(
+pub(crate) fn compare(
     run: &mut Run<'_>,
     experiment: &str,
     params: &Params,
@@ -228,15 +250,16 @@ const QUIET: Duration = Duration::from_millis(500);
 const SETTLING_MAX: Duration = Duration::from_secs(120);
 
 /// Waits until the disk is idle: the records are merged as far as the store would ever merge them.
-fn settle(interrupted: &AtomicBool) {
+pub(crate) fn settle(interrupted: &AtomicBool) {
+    let written_now = || process::disk_written_bytes().zip(process::call_written_bytes());
     let start = Instant::now();
-    let (mut written, mut since) = (process::disk_written_bytes(), start);
+    let (mut written, mut since) = (written_now(), start);
     while written.is_some() && since.elapsed() < QUIET && start.elapsed() < SETTLING_MAX {
         if interrupted.load(Relaxed) {
             return;
         }
         thread::sleep(QUIET / 10);
-        let now = process::disk_written_bytes();
+        let now = written_now();
         if now != written {
             (written, since) = (now, Instant::now());
         }
@@ -247,7 +270,7 @@ fn settle(interrupted: &AtomicBool) {
 const BATCH_BYTES: usize = 256 << 10;
 
 /// Puts the records of these numbers.
-pub(super) fn load(
+pub(crate) fn load(
     store: &dyn Store,
     records: &mut Records,
     from: u64,

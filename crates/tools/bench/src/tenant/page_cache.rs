@@ -17,13 +17,13 @@ use rustix::fs::{Advice, fadvise};
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// A thread that has the files of a folder dropped from the page cache, until this is dropped.
-pub(super) struct NoPageCache {
+pub(crate) struct NoPageCache {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl NoPageCache {
-    pub(super) fn of(folder: &Path) -> Self {
+    pub(crate) fn of(folder: &Path) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (folder, stopped) = (folder.to_owned(), Arc::clone(&stop));
         let thread = thread::spawn(move || {
@@ -49,7 +49,7 @@ impl Drop for NoPageCache {
 
 /// Drops clean pages, and begins to write dirty ones back. A file that cannot be opened, as it was removed meanwhile,
 /// has no pages.
-pub(super) fn drop_pages(folder: &Path) {
+pub(crate) fn drop_pages(folder: &Path) {
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(folder) else { continue };
