@@ -45,6 +45,12 @@ pub(crate) enum Error {
     #[error("{key}: the object `{name}` has no such metadata")]
     NoMetadata { key: String, name: String },
 
+    #[error(
+        "{}: no stream for the key space `{space}` was interrupted; send the snapshot from its beginning",
+        path.display()
+    )]
+    NoToken { path: PathBuf, space: String },
+
     #[error("{}: {parts} damaged; restore a backup, or see `halite repair --help`", path.display())]
     DamageFound { path: PathBuf, parts: String },
 
@@ -105,9 +111,17 @@ impl Error {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::NoKey { .. } | Self::NoObject { .. } | Self::NoMetadata { .. } => 3,
+            Self::NoKey { .. }
+            | Self::NoObject { .. }
+            | Self::NoMetadata { .. }
+            | Self::NoToken { .. } => 3,
             Self::DamageFound { .. } | Self::RepairNeeded { .. } => 4,
             Self::Database { source, .. } if source.damage().is_some() => 4,
+            Self::Database { source: halite::Error::Engine(source), .. }
+                if source.is_damaged_input() =>
+            {
+                4
+            }
             Self::Backup {
                 source: BackupError::Damaged { .. } | BackupError::Truncated { .. },
                 ..

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -76,6 +77,14 @@ impl Interrupt {
     /// Whether there was a signal: the command ends now.
     pub(crate) fn is_raised(&self) -> bool {
         self.0.is_raised.load(Ordering::Relaxed)
+    }
+
+    /// Lets work that reports its progress go on until there is a signal.
+    pub(crate) fn flow(&self) -> ControlFlow<()> {
+        match self.is_raised() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     /// Ends a command that prints after a signal.

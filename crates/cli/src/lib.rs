@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod backups;
+mod classes;
 mod client;
 mod commands;
 mod duration;
@@ -63,12 +64,12 @@ Exit codes:
   0    done
   1    error: one line on standard error says what, why and the way out
   2    the command line is wrong
-  3    `get`, `obj`: the key, or the object, is not there
-  4    damage found: stored bytes fail their checksum
+  3    `get`, `obj`, `snapshot token`: the key, the object, or the token is not there
+  4    damage found: stored bytes, or those of a stream, fail their checksum
   5    `lab`: a violation, or a mutant that nothing caught
   130  interrupted by SIGINT or SIGTERM: `load` kept what it says, `lab` and `bench` say what they looked at,
-       `dump`, `backup`, `restore` and `obj` leave what was there before, `pool scrub` and `pool resilver` go on
-       there the next time, `serve` was not closed in time";
+       `dump`, `backup`, `restore`, `obj` and `snapshot` leave what was there before, `pool scrub`, `pool resilver` and
+       `migrate` go on there the next time, `serve` was not closed in time";
 
 /// An ordered, durable key-value database for memory that persists.
 #[derive(Debug, Parser)]

@@ -51,11 +51,7 @@ impl ObjectPlace {
         let failed = |error| in_database(&self.path, error);
         let found = db.find_objects(&self.store).map_err(failed)?;
         if found.is_none() && self.store != DEFAULT_STORE {
-            let stores = db.object_stores().map_err(failed)?;
-            let names: Vec<_> = stores.iter().map(|name| format!("`{name}`")).collect();
-            let existing = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            let (path, store) = (self.path.clone(), self.store.clone());
-            return Err(Error::NoObjectStore { path, store, existing });
+            return Err(no_store(&db, &self.store)?);
         }
         Ok((db, found))
     }
@@ -94,6 +90,15 @@ impl ObjectPlace {
         let object = store.open(&name).map_err(|error| in_database(&self.path, error))?;
         Ok((db, object))
     }
+}
+
+/// The error that there is no object store of a name.
+pub(crate) fn no_store(db: &Database, name: &str) -> Result<Error> {
+    let stores = db.object_stores().map_err(|error| in_database(db.path(), error))?;
+    let names: Vec<_> = stores.iter().map(|name| format!("`{name}`")).collect();
+    let existing = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let (path, store) = (db.path().to_owned(), name.to_owned());
+    Ok(Error::NoObjectStore { path, store, existing })
 }
 
 /// Creates an object of no bytes that gets its name when it is finished.

@@ -1,7 +1,6 @@
 //! `halite check`.
 
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -95,10 +94,7 @@ impl Check {
         let report = db.verify(&mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
-            match interrupt.is_raised() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            interrupt.flow()
         });
         bar.finish_and_clear();
         if interrupt.is_raised() {

@@ -1,6 +1,5 @@
 //! `halite scan`.
 
-use std::ffi::OsString;
 use std::ops::Bound;
 
 use clap::Args;
@@ -10,7 +9,7 @@ use serde_json::json;
 use crate::folder::{find_space, in_database, open};
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
-use crate::place::{Escapes, Place};
+use crate::place::{Escapes, Keys, Place};
 use crate::values::Values;
 use crate::{Result, output};
 
@@ -34,17 +33,8 @@ pub(crate) struct Scan {
     #[command(flatten)]
     place: Place,
 
-    /// Only keys that begin with P
-    #[arg(long, value_name = "P")]
-    prefix: Option<OsString>,
-
-    /// Only keys from K on
-    #[arg(long, value_name = "K", allow_negative_numbers = true)]
-    from: Option<OsString>,
-
-    /// Only keys before K
-    #[arg(long, value_name = "K", allow_negative_numbers = true)]
-    to: Option<OsString>,
+    #[command(flatten)]
+    keys: Keys,
 
     /// From the largest key to the smallest
     #[arg(long)]
@@ -76,7 +66,7 @@ pub(crate) struct Scan {
 
 impl Scan {
     pub(crate) fn run(&self) -> Result<()> {
-        let range = self.range()?;
+        let range = self.keys.range(&self.escapes)?;
         let interrupt = Interrupt::catch()?;
         let db = open(&self.place.path)?;
         let values = Values::of(&db)?;
@@ -106,17 +96,6 @@ impl Scan {
         }
         writer.flush().map_err(output::failed)?;
         interrupt.check()
-    }
-
-    /// The keys that are in the range from `--from` to `--to` and begin with `--prefix`.
-    fn range(&self) -> Result<KeyRange> {
-        let key = |argument: &Option<OsString>| {
-            argument.as_ref().map(|argument| self.escapes.key(argument)).transpose()
-        };
-        let prefix = KeyRange::prefix(&key(&self.prefix)?.unwrap_or_default());
-        let start = key(&self.from)?.unwrap_or_default().max(prefix.start().to_vec());
-        let ends = key(&self.to)?.into_iter().chain(prefix.end().map(<[u8]>::to_vec));
-        Ok(KeyRange::new(start, ends.min()))
     }
 
     fn pairs(&self, space: &KeySpace, range: KeyRange) -> halite::Result<Iter> {

@@ -20,4 +20,6 @@ mod pool;
 mod run;
 mod serve;
 mod served;
+mod tiers;
+mod transfers;
 mod usage;

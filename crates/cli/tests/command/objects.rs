@@ -183,7 +183,7 @@ fn metadata_follows_its_object() {
     let stat = home.json(&["obj", "stat", "data", "p", "--json"]);
     assert_eq!(
         (&stat["metadata"], &stat["size"], &stat["preference"]),
-        (&json!(2), &json!(1), &json!("any"))
+        (&json!(2), &json!(1), &json!("none"))
     );
     assert!(home.text(&["obj", "stat", "data", "p"]).contains("\nsize        1 B (1 B)\n"));
     home.ok(&["obj", "meta", "rm", "data", "p", "camera"]);

@@ -120,8 +120,8 @@ impl Betree {
         }
     }
 
-    /// Puts a new device in the place of a leaf, which has to be resilvered then ([`Betree::resilver`]). What is at its
-    /// place, if it is a file or a pool, must not exist.
+    /// Puts a new device in the place of a leaf, which has to be resilvered then ([`Betree::resilver`]). The file or pool
+    /// at its place must not exist yet.
     ///
     /// # Errors
     /// [`Error::NoSuchLeaf`]; [`Error::Device`]; [`Error::Vdev`], if the others do not have all data, the new device is too
@@ -160,7 +160,7 @@ impl Betree {
     /// were read and all bytes in use, and may stop it: then the next scrub goes on there, also after the store was closed and opened.
     ///
     /// # Errors
-    /// [`Error::PassUnderWay`]; those of a checkpoint. What is lost is no error, but in the report.
+    /// [`Error::PassUnderWay`]; those of a checkpoint. Lost data is no error, but in the report.
     pub fn scrub(&self, progress: Progress<'_>) -> Result<ScrubReport> {
         self.store.pass(Kind::Scrub, progress)
     }

@@ -1,16 +1,18 @@
 //! The engine's features, as callers that do not know it have them.
 
+use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use halite_contract::{
-    Datasets, KeySpaceId, ObjectStores, PoolStatus, Pooled, Progress, Result, ScrubReport,
-    Snapshot, SnapshotInfo, TreePart, Trees,
+    Datasets, KeyRange, KeySpaceId, MigrationReport, ObjectStores, PoolStatus, Pooled, Preference,
+    Progress, RangeCopy, Result, ScrubReport, Snapshot, SnapshotInfo, StreamInfo, Tiered,
+    TransferReport, Transfers, TreePart, Trees,
 };
 use halite_vdev::{LeafPlace, Position};
 
 use crate::tree::parts::visit_parts;
-use crate::{Betree, Error};
+use crate::{Betree, Error, ReceiveOptions, ReceiveToken};
 
 impl ObjectStores for Betree {
     fn objects(&self, name: &str) -> Result<Arc<dyn halite_contract::ObjectStore>> {
@@ -88,6 +90,77 @@ impl Datasets for Betree {
         new_name: &str,
     ) -> Result<KeySpaceId> {
         self.clone_snapshot(space, snapshot, new_name)
+    }
+
+    fn copy_range(&self, copy: &RangeCopy<'_>) -> Result<()> {
+        self.copy_range(copy)
+    }
+}
+
+impl Transfers for Betree {
+    fn send(
+        &self,
+        space: KeySpaceId,
+        snapshot: &str,
+        from: Option<&str>,
+        token: Option<&str>,
+        out: &mut dyn Write,
+        progress: Progress<'_>,
+    ) -> Result<TransferReport> {
+        let token = token.map(str::parse::<ReceiveToken>).transpose().map_err(Error::from)?;
+        self.send(space, snapshot, from, token.as_ref(), out, progress)
+    }
+
+    fn stream_info(&self, input: &mut dyn Read) -> Result<StreamInfo> {
+        Self::stream_info(input)
+    }
+
+    fn receive(
+        &self,
+        input: &mut dyn Read,
+        name: &str,
+        rollback: bool,
+        progress: Progress<'_>,
+    ) -> Result<TransferReport> {
+        self.receive(input, name, ReceiveOptions { rollback }, progress)
+    }
+
+    fn receive_token(&self, name: &str) -> Result<Option<String>> {
+        Ok(self.receive_token(name)?.map(|token| token.to_string()))
+    }
+
+    fn discard_received(&self, name: &str) -> Result<bool> {
+        self.discard_received(name)
+    }
+}
+
+impl Tiered for Betree {
+    fn preference(&self, space: KeySpaceId) -> Result<Preference> {
+        self.preference(space)
+    }
+
+    fn set_preference(&self, space: KeySpaceId, preference: Preference) -> Result<()> {
+        self.set_preference(space, preference)
+    }
+
+    fn migrate(
+        &self,
+        space: KeySpaceId,
+        range: &KeyRange,
+        class: u8,
+        progress: Progress<'_>,
+    ) -> Result<MigrationReport> {
+        self.migrate(space, range, class, progress)
+    }
+
+    fn migrate_object(
+        &self,
+        store: &str,
+        name: &[u8],
+        class: u8,
+        progress: Progress<'_>,
+    ) -> Result<MigrationReport> {
+        self.migrate_object(store, name, class, progress)
     }
 }
 

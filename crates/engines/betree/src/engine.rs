@@ -209,6 +209,8 @@ impl Engine for Betree {
             object_stores: Some(self),
             pooled: Some(self),
             datasets: Some(self),
+            transfers: Some(self),
+            tiered: Some(self),
             trees: Some(self),
             ..Capabilities::default()
         }

@@ -145,14 +145,14 @@ pub enum Error {
     /// The build lacks what the options ask for.
     #[error("{why}")]
     NotBuiltIn {
-        /// What it lacks, and the way out.
+        /// The missing part, and the way out.
         why: String,
     },
 
     /// No superblock of the pool can be read.
     #[error("no superblock of the storage pool can be read ({}); restore a copy", found.join("; "))]
     NoSuperblock {
-        /// What each device has.
+        /// The finding on each device.
         found: Vec<String>,
     },
 
@@ -175,7 +175,7 @@ pub enum Error {
     Assembly {
         /// The vdev's error.
         reason: Arc<halite_vdev::Error>,
-        /// What was found of the devices.
+        /// The findings on the devices.
         found: Vec<String>,
     },
 
@@ -374,6 +374,7 @@ impl From<Error> for halite_contract::Error {
             | Error::LogFull { .. }
             | Error::LogSegment { .. } => ErrorClass::NoSpace,
             Error::LogFile { .. } => ErrorClass::NoDescriptors,
+            Error::Stream(stream) if stream.is_damage() => ErrorClass::DamagedInput,
             Error::Vdev(vdev) if matches!(**vdev, halite_vdev::Error::NoSpace { .. }) => {
                 ErrorClass::NoSpace
             }

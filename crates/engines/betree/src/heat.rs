@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters.
 const COUNTERS: usize = 1 << 17;
 
-/// What one use adds: counts keep so many fractions of a use when they decay.
+/// The count that one use adds: counts keep so many fractions of a use when they decay.
 const USE: u64 = 1 << 8;
 
 /// The counters of a store.

@@ -45,19 +45,18 @@ mod validation;
 mod verify;
 
 pub use actions::MessageActions;
-pub use dataset::copy::RangeCopy;
 pub use engine::Betree;
 pub use error::{Error, Result};
 pub use halite_contract::{
-    BlockPlace, ClassStatus, LOST_MAX, Lost, PoolLeaf, PoolStatus, Preference, ScrubReport,
-    SnapshotInfo, VdevStatus,
+    BlockPlace, ClassStatus, LOST_MAX, Lost, MigrationReport, PoolLeaf, PoolStatus, Preference,
+    RangeCopy, ScrubReport, SnapshotInfo, StreamInfo, TransferReport, VdevStatus,
 };
 pub use halite_vdev::{LeafPlace, LeafState, LeafStats, LeafStatus, Position, Topology};
 pub use message::MessageAction;
 pub use messages::{Change, MESSAGE_LEN_MAX, Upsert};
-pub use migration::{MigrationReport, MigrationRound};
+pub use migration::MigrationRound;
 pub use options::{BetreeOptions, Buffers, Migration, Policy};
 pub use placement::Placement;
 pub use registration::REGISTRATION;
 pub use storage::Address;
-pub use transfer::{ReceiveOptions, ReceiveToken, StreamError, TransferReport};
+pub use transfer::{ReceiveOptions, ReceiveToken, StreamError};

@@ -193,7 +193,7 @@ impl Log {
     }
 }
 
-/// What a superblock knows of a log in files.
+/// The bounds of a log in files, as a superblock has them.
 pub(crate) fn known_files(superblock: &Superblock) -> Known {
     Known { first: superblock.log_first, resumed: 0, end: superblock.log_end }
 }

@@ -156,7 +156,7 @@ fn open_made(
         devices::write_hint(disk, &pool.topology)?;
     }
     let generation = current.generation;
-    // What only the generation before has is not to be overwritten either. If that is damaged, there is nothing to keep.
+    // Blocks that only the generation before has are not to be overwritten either; a damaged one keeps none.
     let before = previous.and_then(|label| read_previous(&vdevs, seed, &label.payload));
     let record = read_record(&vdevs, seed, &superblock)?;
     let mut segments = BTreeMap::<BitmapPlace, (Bits, Bits)>::new();

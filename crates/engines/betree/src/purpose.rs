@@ -1,8 +1,8 @@
-//! What a batch is for.
+//! The purposes of batches.
 
 use halite_contract::Op;
 
-/// What a batch is for, by which a full store refuses it, or not.
+/// The purpose of a batch, by which a full store refuses it, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// It puts keys.

@@ -92,7 +92,7 @@ fn explained<T>(context: &Context, dataset: u32, found: crate::Result<T>) -> Res
     Ok(found.map_err(|error| context.actions.explain(dataset, error))?)
 }
 
-/// What a graft says of a key: its value, or none, if anything.
+/// The word of a graft on a key: its value, or none; `None` if the graft does not have the key.
 fn get_in_graft(context: &Context, graft: &Graft, key: &[u8]) -> Result<Option<Option<Bytes>>> {
     for part in &graft.of.parts {
         if let InSource::At(in_source) = part.find(key)

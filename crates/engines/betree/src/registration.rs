@@ -22,7 +22,14 @@ pub const REGISTRATION: Registration = Registration {
         repair: repair::repair,
         discard: repair::discard,
     }),
-    offers: &[Feature::Objects, Feature::Pool, Feature::Datasets, Feature::Trees],
+    offers: &[
+        Feature::Objects,
+        Feature::Pool,
+        Feature::Datasets,
+        Feature::Transfers,
+        Feature::Tiers,
+        Feature::Trees,
+    ],
     devices: Some(Devices {
         topology: |options| &mut options.own.get_mut::<BetreeOptions>().topology,
         search: |options| &mut options.own.get_mut::<BetreeOptions>().search,
@@ -127,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// What migrated to each class in a short history.
+    /// The bytes that migrated to each class in a short history.
     fn migrated() -> Vec<u64> {
         let medium = Medium::new(Domain::PageCache, 32 << 20).unwrap();
         let mut pool_options = PoolOptions::default();

@@ -1,7 +1,7 @@
 //! Repairs and removals of the files beside the pool of a store that is not open.
 //!
-//! What the trees have is protected by the checksums that lead to it: a damaged part is an error of the reads that need it,
-//! and of no others. So two things are left that can keep a store from opening, and a repair gives up what is lost with
+//! The parts of trees are protected by the checksums that lead to them: a damaged one is an error of the reads that need
+//! it, and of no others. So two things are left that can keep a store from opening, and a repair gives up what is lost with
 //! them:
 //!
 //! - a log that cannot be replayed to its end: the store goes on with the batches before the damage. In files, the rest

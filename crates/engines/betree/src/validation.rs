@@ -1,7 +1,7 @@
 //! Validation of a commit: no key or range that a transaction relies on has changed since its snapshot.
 //!
-//! A commit is validated in its turn, with all earlier commits in memtables, visible or not. What changed since the
-//! snapshot is in the first memtable that had something invisible then, and in those behind it; no tree is read.
+//! A commit is validated in its turn, with all earlier commits in memtables, visible or not. Changes since the
+//! snapshot are in the first memtable that had something invisible then, and in those behind it; no tree is read.
 
 use halite_contract::{Error, Expectation, Result};
 

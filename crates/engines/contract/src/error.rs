@@ -253,6 +253,12 @@ impl Error {
         }
     }
 
+    /// Whether bytes from outside the store, such as a stream, are damaged or cut off. The store is as it was.
+    #[must_use]
+    pub fn is_damaged_input(&self) -> bool {
+        matches!(self, Self::Own(own) if own.class() == ErrorClass::DamagedInput)
+    }
+
     /// Whether there is no room for a write, and there may be some once keys are deleted, or space is freed
     /// on the device. It is false for a full store that only fails to hand its records on, such as to a
     /// disk that fails.
@@ -326,10 +332,12 @@ mod tests {
         for (class, lacks) in [
             (ErrorClass::NoSpace, [true, false]),
             (ErrorClass::NoDescriptors, [false, true]),
+            (ErrorClass::DamagedInput, [false, false]),
             (ErrorClass::Other, [false, false]),
         ] {
             let error = own(class);
             assert_eq!([error.lacks_space(), error.lacks_descriptors()], lacks, "{class:?}");
+            assert_eq!(error.is_damaged_input(), class == ErrorClass::DamagedInput);
             assert_eq!(error.to_string(), "the log is full");
             assert!(error.own::<std::io::Error>().is_some() && error.own::<Error>().is_none());
         }

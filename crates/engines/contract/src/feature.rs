@@ -12,6 +12,10 @@ pub enum Feature {
     Pool,
     /// [`Datasets`](crate::Datasets).
     Datasets,
+    /// [`Transfers`](crate::Transfers).
+    Transfers,
+    /// [`Tiered`](crate::Tiered).
+    Tiers,
     /// [`Trees`](crate::Trees).
     Trees,
 }
@@ -22,7 +26,11 @@ impl fmt::Display for Feature {
         f.write_str(match self {
             Self::Objects => "object stores",
             Self::Pool => "pool of devices",
-            Self::Datasets => "snapshots that are kept, clones and renamed key spaces",
+            Self::Datasets => {
+                "snapshots that are kept, clones, copied ranges and renamed key spaces"
+            }
+            Self::Transfers => "snapshots that are sent",
+            Self::Tiers => "storage classes",
             Self::Trees => "trees",
         })
     }

@@ -48,8 +48,9 @@ mod verify;
 
 pub use bytes::Bytes;
 pub use capabilities::{
-    Capabilities, ChangeFeed, Datasets, IndexSnapshots, ObjectStores, OnDemand, Partitioned,
-    Pooled, SnapshotInfo, Snapshots, SpaceManagement, Transactional, Trees,
+    Capabilities, ChangeFeed, Datasets, IndexSnapshots, MigrationReport, ObjectStores, OnDemand,
+    Partitioned, Pooled, RangeCopy, SnapshotInfo, Snapshots, SpaceManagement, StreamInfo, Tiered,
+    Transactional, TransferReport, Transfers, Trees,
 };
 pub use change::{Change, ChangeOp, Changes, Positions};
 pub use engine::{Engine, Scan};

@@ -11,7 +11,9 @@ pub enum ErrorClass {
     NoSpace,
     /// The process or the system has no descriptor, or no memory, for a file at the moment.
     NoDescriptors,
-    /// Neither of these.
+    /// Bytes from outside the store are damaged, or cut off: the store is as it was.
+    DamagedInput,
+    /// None of these.
     Other,
 }
 

@@ -1,12 +1,12 @@
-//! Key spaces as datasets: snapshots that are kept, clones, rollback, other names, and the trees below.
+//! Key spaces as datasets: snapshots that are kept, clones, rollback, copied ranges, other names, and the trees below.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use halite_contract::{Datasets, Engine, Feature};
+use halite_contract::{Datasets, Engine, Feature, RangeCopy};
 
 use crate::engines::offered;
-use crate::{Database, KeySpace, Result, SnapshotInfo, SnapshotSpace, TreePart};
+use crate::{Database, KeyRange, KeySpace, Result, SnapshotInfo, SnapshotSpace, TreePart};
 
 fn datasets(engine: &Arc<dyn Engine>) -> Result<&dyn Datasets> {
     offered(&**engine, engine.capabilities().datasets, Feature::Datasets)
@@ -106,6 +106,24 @@ impl KeySpace {
     pub fn clone_snapshot(&self, snapshot: &str, new_name: &str) -> Result<KeySpace> {
         let id = datasets(&self.engine)?.clone_snapshot(self.id, snapshot, new_name)?;
         Ok(KeySpace::new(Arc::clone(&self.engine), new_name, id))
+    }
+
+    /// Copies the keys of a range that begin with `old_prefix` to a key space, which may be this one, with `new_prefix`
+    /// instead: in one commit, durable when this returns, whatever the size. Keys that the destination had in the range of
+    /// the new keys are gone then.
+    ///
+    /// # Errors
+    /// The new keys would be too long.
+    pub fn copy_range(
+        &self,
+        range: &KeyRange,
+        old_prefix: &[u8],
+        destination: &KeySpace,
+        new_prefix: &[u8],
+    ) -> Result<()> {
+        let (source, destination) = (self.id, destination.id);
+        let copy = RangeCopy { source, range, old_prefix, destination, new_prefix };
+        Ok(datasets(&self.engine)?.copy_range(&copy)?)
     }
 
     /// Visits the parts of the stored tree of the key space, or of one of its kept snapshots, until `visit` breaks: for

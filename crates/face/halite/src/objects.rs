@@ -75,8 +75,8 @@ impl Database {
 /// have those of the engine's reads and writes.
 #[derive(Clone)]
 pub struct ObjectStore {
-    engine: Arc<dyn Engine>,
-    name: Arc<str>,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) name: Arc<str>,
     inner: Arc<dyn halite_contract::ObjectStore>,
 }
 

@@ -18,7 +18,7 @@ pub enum Error {
         leaf: String,
         /// Blocks that it was to have.
         blocks: u64,
-        /// What limits it.
+        /// The limit.
         why: String,
     },
 
@@ -44,7 +44,7 @@ pub enum Error {
     Damaged {
         /// The extent.
         extent: Extent,
-        /// What each leaf gave.
+        /// The failure of each leaf.
         found: Vec<String>,
     },
 
@@ -54,7 +54,7 @@ pub enum Error {
         failed.join("; ")
     )]
     TooFewLeaves {
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
         /// The leaves and their failures.
         failed: Vec<String>,
@@ -97,7 +97,7 @@ pub enum Error {
     /// Leaves do not make a vdev.
     #[error("these leaves are no vdev: {why}")]
     Shape {
-        /// What is wrong, and what to do.
+        /// The defect, and the way out.
         why: String,
     },
 

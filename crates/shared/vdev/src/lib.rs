@@ -30,8 +30,8 @@
 //! **Many at once** go by [`Queue::submit`], each with a [`Ticket`] that tells its result.
 //!
 //! **Opening** reads the labels of all leaves ([`read_labels`]) and compares them ([`choose`]): a leaf may be stale,
-//! may have gone its own way, or be another pool's. What a crash left of half a
-//! label is removed ([`Vdev::clear_torn_labels`]). **A checkpoint** is the caller's: write, sync, write labels
+//! may have gone its own way, or be another pool's. The remains of a label that a crash
+//! cut off are removed ([`Vdev::clear_torn_labels`]). **A checkpoint** is the caller's: write, sync, write labels
 //! ([`Vdev::write_labels`]), sync.
 //!
 //! **Leaves that fail** are faulted by the first write or sync that others can do without, and are read only where no

@@ -22,7 +22,7 @@ pub enum LeafState {
     Missing,
 }
 
-/// What is known of a leaf of a vdev.
+/// The state of a leaf of a vdev.
 #[derive(Debug, Clone)]
 pub struct LeafStatus {
     /// The device, as in a topology; of a missing one, the last that was there.
@@ -31,7 +31,7 @@ pub struct LeafStatus {
     pub state: LeafState,
     /// Whether it missed writes: it has all of them again once every extent was resilvered.
     pub is_stale: bool,
-    /// What it did.
+    /// Its activity.
     pub stats: LeafStats,
 }
 
@@ -72,7 +72,7 @@ impl Member {
             Some(leaf) => (leaf.name().to_owned(), LeafState::Online),
             None => ("a missing leaf".into(), LeafState::Missing),
         };
-        // A device that is not there misses whatever was or will be written.
+        // A device that is not there misses all writes, earlier and later ones.
         let slot = Slot { is_stale: leaf.is_none(), leaf, name, state };
         Self {
             slot: RwLock::new(slot),

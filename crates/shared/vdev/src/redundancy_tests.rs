@@ -1,4 +1,4 @@
-//! What mirrors and parity promise, with faults on their leaves.
+//! The promises of mirrors and parity, with faults on their leaves.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

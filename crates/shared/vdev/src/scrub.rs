@@ -1,4 +1,4 @@
-//! What a scrub of an extent finds, the memory that it takes, and what a read that finds nothing good reports.
+//! The findings of a scrub of an extent, the memory that it takes, and the report of a read that finds nothing good.
 
 use halite_disk::AlignedBuffer;
 
@@ -27,7 +27,7 @@ impl ScrubMemory {
     }
 }
 
-/// What a scrub found and did.
+/// The damage that a scrub found, and its repairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScrubResult {
     /// Leaves that gave wrong bytes, or none.
@@ -36,7 +36,7 @@ pub struct ScrubResult {
     pub repaired: Vec<usize>,
 }
 
-/// What each leaf gave, of an extent that could not be read.
+/// The failure of each leaf, of an extent that could not be read.
 pub(crate) struct Findings(Vec<String>);
 
 impl Findings {

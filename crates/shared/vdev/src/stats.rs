@@ -20,7 +20,7 @@ pub struct Requests {
     pub latency_ns_max: u64,
 }
 
-/// What a leaf did since it was opened.
+/// The activity of a leaf since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeafStats {
     /// Reads. Pins are not among them.

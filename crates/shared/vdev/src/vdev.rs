@@ -11,7 +11,7 @@ use crate::{
     Arrangement, EXTENT_BLOCKS_MAX, Error, Extent, Leaf, Result, ScrubMemory, ScrubResult, mirror,
 };
 
-/// What a leaf holds of an extent, unchecked: for diagnosis.
+/// The part of an extent that a leaf holds, unchecked: for diagnosis.
 #[derive(Debug)]
 pub struct RawPart {
     /// The leaf.

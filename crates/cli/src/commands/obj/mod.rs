@@ -1,5 +1,6 @@
 //! `halite obj`.
 
+mod class;
 mod get;
 mod ls;
 mod meta;
@@ -7,10 +8,12 @@ mod mv;
 mod put;
 mod rm;
 mod stat;
+mod stores;
 
 use clap::{Args, Subcommand};
 
 use crate::Result;
+use class::{Migrate, Set};
 use get::Get;
 use ls::Ls;
 use meta::Meta;
@@ -18,6 +21,7 @@ use mv::Mv;
 use put::Put;
 use rm::Rm;
 use stat::Stat;
+use stores::{DropStore, Stores};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +31,9 @@ Examples:
   halite obj ls ./data photos/                      sizes, times and names
   halite obj mv ./data photos/beach photos/sea
   halite obj meta set ./data photos/sea camera X100
+  halite obj set ./data photos/sea --prefer slowest      the storage class for its bytes
   halite obj rm ./data photos/sea
+  halite obj stores ./data                               sets of objects, by name
 
 Objects are byte strings of any length with names, in object stores beside the key spaces: of the engine betree, which a new
 database is made by. A name has any bytes; `/` in it means nothing.";
@@ -49,6 +55,10 @@ enum Action {
     Mv(Mv),
     Rm(Rm),
     Meta(Meta),
+    Set(Set),
+    Migrate(Migrate),
+    Stores(Stores),
+    DropStore(DropStore),
 }
 
 impl Obj {
@@ -61,6 +71,10 @@ impl Obj {
             Action::Mv(mv) => mv.run(),
             Action::Rm(rm) => rm.run(),
             Action::Meta(meta) => meta.run(),
+            Action::Set(set) => set.run(),
+            Action::Migrate(migrate) => migrate.run(),
+            Action::Stores(stores) => stores.run(),
+            Action::DropStore(drop_store) => drop_store.run(),
         }
     }
 }

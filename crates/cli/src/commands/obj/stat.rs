@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::fmt::Write;
 
 use clap::Args;
-use halite::{AccessPattern, ObjectInfo, Preference};
+use halite::{AccessPattern, ObjectInfo};
 use serde_json::json;
 
+use crate::classes::name_of;
 use crate::folder::in_database;
 use crate::objects::ObjectPlace;
 use crate::size::{count, grouped, human};
@@ -66,16 +67,6 @@ impl Stat {
             let _ = writeln!(table, "{name:<12}{value}");
         }
         output::text(&table)
-    }
-}
-
-fn name_of(preference: Preference) -> &'static str {
-    match preference {
-        Preference::None => "any",
-        Preference::Fastest => "fastest",
-        Preference::Fast => "fast",
-        Preference::Slow => "slow",
-        Preference::Slowest => "slowest",
     }
 }
 

@@ -1,6 +1,5 @@
 //! `halite pool scrub` and `halite pool resilver`.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use clap::Args;
@@ -87,10 +86,7 @@ impl Pass {
         let report = pass(&db, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
-            match interrupt.is_raised() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
+            interrupt.flow()
         });
         bar.finish_and_clear();
         let report = report.map_err(|error| in_database(path, error))?;

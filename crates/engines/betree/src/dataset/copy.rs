@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use halite_contract::{Durability, KeyRange, KeySpaceId, Result};
+use halite_contract::{Durability, KeySpaceId, RangeCopy, Result};
 
 use crate::catalogue::Catalogue;
 use crate::dataset::command::Command;
@@ -26,21 +26,6 @@ use crate::{Betree, Error};
 
 /// Bytes by which copies may make the keys of a dataset longer than the longest key of a put.
 pub(crate) const GROWTH_MAX: usize = 4 << 10;
-
-/// A copy of a range of keys. In each, a prefix is replaced by another one.
-#[derive(Debug, Clone, Copy)]
-pub struct RangeCopy<'a> {
-    /// The dataset that has the keys.
-    pub source: KeySpaceId,
-    /// The keys. Those that do not begin with `old_prefix` are left out.
-    pub range: &'a KeyRange,
-    /// The beginning of the keys that they do not have at the destination.
-    pub old_prefix: &'a [u8],
-    /// The dataset that gets them; it may be the same.
-    pub destination: KeySpaceId,
-    /// The beginning that they have there instead.
-    pub new_prefix: &'a [u8],
-}
 
 /// The commit of a copy.
 struct Copy<'a> {

@@ -5,8 +5,8 @@
 //! value  blocks varint | birth varint
 //! ```
 //!
-//! The lists lie in the root tree. What flushes changed since the last checkpoint is in memory, above that; a checkpoint
-//! brings it there. An entry costs some 60 bytes of memory until then.
+//! The lists lie in the root tree. Changes of flushes since the last checkpoint are in memory, above that; a checkpoint
+//! brings them there. An entry costs some 60 bytes of memory until then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

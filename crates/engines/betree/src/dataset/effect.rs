@@ -176,7 +176,7 @@ impl Plan<'_> {
     }
 }
 
-/// Finds what of a tree was born behind an epoch. What was not has nothing below it that was.
+/// Finds the parts of a tree that were born behind an epoch. Below a part that was not, there is none that was.
 fn born_since(context: &Context, tree: &Tree, epoch: u64, found: &mut Vec<Dropped>) -> Result<()> {
     walk(context, tree, &mut |part| {
         match part {

@@ -1,4 +1,4 @@
-//! What a command grafts: the parts, and how many bytes they have.
+//! The parts that a command grafts, and how many bytes they have.
 //!
 //! A dataset that stages received changes has them under these keys:
 //!
@@ -27,7 +27,7 @@ pub(crate) const STAGED_DELETE: u8 = 2;
 pub(crate) const STAGED_RANGE: u8 = 3;
 
 impl Grafting {
-    /// What a command grafts, of a state.
+    /// The parts that a command grafts, of a state.
     pub(crate) fn of_command(
         context: &Arc<Context>,
         (view, at): (&View, u64),

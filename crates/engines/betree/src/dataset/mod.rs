@@ -1,9 +1,9 @@
 //! Snapshots, clones and rollback of datasets, and copies of ranges.
 //!
 //! A snapshot is a root pointer that is kept: trees are never changed in place, so the tree below it stays as it is as
-//! long as its extents are not freed. What a dataset does not need any more is freed, unless a snapshot has it, and
-//! births tell that: extents get the number of the epoch in which a tree came to lead to them, and each snapshot ends
-//! an epoch. An extent that was born no later than the newest snapshot's epoch is in that snapshot, so it goes to a
+//! long as its extents are not freed. Extents that a dataset does not need any more are freed, unless a snapshot has
+//! them, and births tell that: extents get the number of the epoch in which a tree came to lead to them, and each snapshot
+//! ends an epoch. An extent that was born no later than the newest snapshot's epoch is in that snapshot, so it goes to a
 //! *deadlist* instead (OpenZFS, `dsl_deadlist.c`).
 //!
 //! ```text

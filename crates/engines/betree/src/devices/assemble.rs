@@ -165,7 +165,7 @@ impl Search<'_> {
         labels::find(self.known.pool, self.known.session, &all)
     }
 
-    /// What there is at the places, for messages.
+    /// The findings at the places, for messages.
     fn report(&self) -> Vec<String> {
         let seen = self
             .seen
@@ -262,7 +262,7 @@ impl Search<'_> {
         rows: u64,
     ) -> (Option<Arc<dyn Leaf>>, bool) {
         let Some(at) = self.find(record.guid, place) else {
-            // What is wrong with a leaf that cannot be looked at was noted.
+            // The defect of a leaf that cannot be looked at was noted.
             if !self.damage.iter().any(|damage| damage.what == place.to_string()) {
                 let seen = self.seen.iter().find(|seen| seen.place == *place);
                 let why = seen.map_or_else(

@@ -51,7 +51,7 @@ pub(crate) fn create_home(options: &EngineOptions, disk: &Disk) -> Result<Arc<Se
     }
     let home = Segments::create(&options.pool, &options.pool_options)?;
     let has_pool_class = home.pool().domain() != Domain::PageCache;
-    // What is in the way of a device is told before there is a store.
+    // An obstacle to a device is told before there is a store.
     let topology = topology_of_new(options, disk, has_pool_class)?;
     Places::new(&home, disk, options).check_new(&topology)?;
     crate::home::claim(&home, has_pool_class)?;

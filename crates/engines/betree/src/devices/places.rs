@@ -57,7 +57,7 @@ pub(crate) struct Places {
 pub(crate) struct Seen {
     pub(crate) place: LeafPlace,
     pub(crate) labels: LeafLabels,
-    /// What is at the place.
+    /// The device at the place.
     device: Device,
 }
 
@@ -210,7 +210,7 @@ impl Places {
         }
     }
 
-    /// Makes a leaf. What an interrupted attempt `again` left, which has no data, is replaced.
+    /// Makes a leaf. With `again`, the remains of an interrupted attempt, which have no data, are replaced.
     pub(crate) fn create(&self, place: &LeafPlace, again: bool) -> Result<Arc<dyn Leaf>> {
         self.check_kind(place)?;
         Ok(match place {

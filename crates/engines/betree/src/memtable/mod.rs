@@ -54,7 +54,7 @@ pub(crate) struct Memtable {
     grafted: OnceLock<u32>,
 }
 
-/// What a memtable knows of a key.
+/// The state of a key in a memtable.
 pub(crate) enum Version<'a> {
     /// Its newest change, of that sequence.
     Change(Stored<'a>),

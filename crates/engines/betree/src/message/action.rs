@@ -62,7 +62,7 @@ impl Action {
             return Err(defect);
         }
         let action = self.action.as_deref().ok_or(ACTION_MISSING)?;
-        // What the call has changed is dropped with its error.
+        // Changes of a call that fails are dropped with its error.
         catch_unwind(AssertUnwindSafe(|| call(action))).map_err(|_| self.fail())
     }
 

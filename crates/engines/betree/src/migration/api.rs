@@ -1,15 +1,15 @@
 //! The calls for migration.
 
-use halite_contract::{KeyRange, KeySpaceId, Progress, Result};
+use halite_contract::{KeyRange, KeySpaceId, MigrationReport, Progress, Result};
 
-use super::{MigrationReport, MigrationRound};
+use super::MigrationRound;
 use crate::{Betree, Error};
 
 impl Betree {
     /// Moves a range of keys of a dataset to a storage class, beside reads and writes: the leaves that have some of them,
-    /// the buffers that have no others, and their large values. Snapshots keep what they have where it is. What is
-    /// written later goes where its placement says ([`Betree::set_preference`]). `progress` gets the bytes that were
-    /// looked at, and about all of them, and may stop it: what was moved stays moved.
+    /// the buffers that have no others, and their large values. Snapshots keep what they have where it is. Data
+    /// that is written later goes where its placement says ([`Betree::set_preference`]). `progress` gets the bytes that
+    /// were looked at, and about all of them, and may stop it: what was moved stays moved.
     ///
     /// # Errors
     /// [`halite_contract::Error::NoSuchKeySpace`]; [`Error::NoSuchClass`]; [`Error::ClassFull`], when a part

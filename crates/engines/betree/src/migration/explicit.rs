@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use halite_contract::{KeyRange, Progress, Result};
+use halite_contract::{KeyRange, MigrationReport, Progress, Result};
 
 use super::gather::{are_in, bytes_of, extents_of, runs};
 use super::slice::{Job, Outcome, SLICE_BYTES};
@@ -13,17 +13,6 @@ use crate::tree::walk::large_entries;
 
 /// How often a slice begins anew because flushes have replaced some of it.
 const RETRIES: usize = 8;
-
-/// What a migration has done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MigrationReport {
-    /// Bytes of extents that moved.
-    pub moved_bytes: u64,
-    /// Bytes that flushes have replaced again and again meanwhile; they lie where their placement says.
-    pub skipped_bytes: u64,
-    /// Whether it came to the end, and was not stopped.
-    pub is_complete: bool,
-}
 
 /// The jobs of a slice, and where the next one begins.
 struct Slice {
@@ -53,7 +42,7 @@ impl Store {
         progress: Progress<'_>,
     ) -> Result<MigrationReport> {
         self.health.check()?;
-        // What is in memtables has no place yet.
+        // Records in memtables have no place yet.
         self.freeze()?;
         while self.flush_or_give_back()? {}
         let all = self.bytes_in(dataset, range)?;

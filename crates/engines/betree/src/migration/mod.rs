@@ -34,7 +34,6 @@ mod round;
 mod slice;
 mod thread;
 
-pub use explicit::MigrationReport;
 pub use round::MigrationRound;
 pub(crate) use round::Rounds;
 pub(crate) use thread::Migrator;

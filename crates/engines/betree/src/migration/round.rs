@@ -34,7 +34,7 @@ const READ_BYTES_MAX: u64 = 16 << 20;
 /// The part of the hotness that is kept from round to round (Zhang, Hellander and Toor: α).
 const KEPT: f64 = 0.8;
 
-/// What a round of automatic migration has done.
+/// The outcome of a round of automatic migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MigrationRound {
     /// Bytes that moved to a faster class.
@@ -91,7 +91,7 @@ struct Slot {
     run: Arc<Run>,
 }
 
-/// What a round looks at.
+/// The part of the store that a round looks at.
 #[derive(Default)]
 struct Window {
     slots: Vec<Slot>,

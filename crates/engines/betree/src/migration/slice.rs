@@ -33,7 +33,7 @@ pub(super) struct Job {
     pub(super) values: Vec<(LargeValue, u8)>,
 }
 
-/// What came of a slice.
+/// The outcome of a slice.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// Bytes of runs and values that moved.

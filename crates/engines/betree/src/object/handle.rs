@@ -279,8 +279,8 @@ impl Object {
     }
 
     /// Sets the storage class that the object is to lie in: its chunks go there when they are written from now on, and
-    /// those in leaves when the leaf is written. What was written before stays, until
-    /// [`Betree::migrate_object`](crate::Betree::migrate_object) moves it.
+    /// those in leaves when the leaf is written. Chunks that were written before stay, until
+    /// [`Betree::migrate_object`](crate::Betree::migrate_object) moves them.
     ///
     /// # Errors
     /// [`crate::Error::NoSuchObject`].

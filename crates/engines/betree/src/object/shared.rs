@@ -126,8 +126,8 @@ impl Shared {
         self.store.upgrade().ok_or_else(|| Error::Closed.into())
     }
 
-    /// Refuses an object store that was dropped, or whose store was closed. What a commit finds in its turn stays so
-    /// until its batch is in the log.
+    /// Refuses an object store that was dropped, or whose store was closed. The answer that a commit gets in its turn stays
+    /// right until its batch is in the log.
     pub(super) fn check(&self) -> Result<()> {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed.into());

@@ -58,7 +58,7 @@ impl<'a> Replay<'a> {
             why: why.into(),
         };
         if first > self.last + 1 {
-            // What is behind a hole is no state that the store has had.
+            // Batches behind a hole lead to no state that the store has had.
             return match self.is_repaired {
                 true => Ok(()),
                 false => Err(damaged(&format!("it follows change {}", self.last))),

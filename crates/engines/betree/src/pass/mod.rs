@@ -204,7 +204,7 @@ impl Store {
         });
     }
 
-    /// What is known of the last pass of a kind.
+    /// The report of the last pass of a kind.
     pub(crate) fn last_report(&self, kind: Kind) -> Option<ScrubReport> {
         let record = self.last_pass(kind)?;
         Some(ScrubReport {

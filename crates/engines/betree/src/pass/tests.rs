@@ -1,4 +1,4 @@
-//! What only a look into the store tells: whether reports are exact, and what a leaf that fails does.
+//! Tests that look into the store: whether reports are exact, and what a leaf that fails does.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -1,4 +1,5 @@
-//! What a run has where: read when a run is first used, and kept as long as there is memory (`directories`).
+//! The directory of a run, by which parts are found: read when a run is first used, and kept as long as there is memory
+//! (`directories`).
 //!
 //! ```text
 //! parts varint | parts x ( separator, len before it | extent | at | stored len | plain len

@@ -9,8 +9,8 @@
 //!
 //! The base is where the run begins in its first extent. A run that begins behind another one, of which that extent is, does
 //! not own it: an extent is owned by the run that begins at its start, or has it as a later one, and was born with that.
-//! What an extent that is written in steps has behind the last run that has bytes in it is never looked at. So a node,
-//! by the pointers that it has, says up to where the extents of its buffers are valid.
+//! The space behind the last run of an extent that is written in steps is never looked at. So a node, by the pointers
+//! that it has, says up to where the extents of its buffers are valid.
 //!
 //! A run that was moved has other extents and the old checksums, of its birth: only `entered` tells which snapshots have
 //! the extents.

@@ -21,7 +21,7 @@ use super::store::RunStore;
 use crate::message::{Block, HeldMessage};
 use crate::{Error, Result};
 
-/// What a run says about a key.
+/// The word of a run on a key.
 pub(crate) enum Found {
     /// A message. It is older than all messages of newer runs.
     Message {
@@ -95,7 +95,7 @@ impl Run {
         Ok(HeldDirectory::of(directory))
     }
 
-    /// What the run says about a key, whose hash ([`halite_sst::hash_key`]) the caller computes once for all runs.
+    /// The word of the run on a key, whose hash ([`halite_sst::hash_key`]) the caller computes once for all runs.
     pub(crate) fn find(&self, key: &[u8], key_hash: u64) -> Result<Found> {
         match self.get(key, key_hash)? {
             Some(message) if message.kind.is_complete() => {

@@ -1,4 +1,4 @@
-//! What can be merged: sorted messages above deleted ranges.
+//! Sources of a merge: sorted messages above deleted ranges.
 
 use super::deleted_ranges::DeletedRanges;
 use crate::message::HeldMessage;

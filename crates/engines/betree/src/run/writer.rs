@@ -64,7 +64,7 @@ impl<'a> RunWriter<'a> {
         scratch: &'a mut Scratch,
     ) -> Self {
         assert!(options.part_bytes <= ENTRY_BYTES_MAX, "a part fits into an extent");
-        // What a writer left that failed is of no use.
+        // The remains of a writer that failed are of no use.
         let Scratch { mut part, plain, mut pending, compressor, mut key_hashes, mut last_key } =
             std::mem::take(scratch);
         part.clear();

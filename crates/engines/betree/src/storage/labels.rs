@@ -56,8 +56,8 @@ impl Labels {
         Self::of(pool, vec![Epoch { session, first_generation: 1 }], record)
     }
 
-    /// The labels of a pool that is opened by the label that was found. What is written from now on, from a generation
-    /// on, is of a new session.
+    /// The labels of a pool that is opened by the label that was found. Labels from now on, from a generation on, are
+    /// of a new session.
     pub(crate) fn resume(
         found: &Label,
         session: u64,
@@ -84,7 +84,7 @@ impl Labels {
         self.pool
     }
 
-    /// What is known of the devices.
+    /// The topology, and the state of the devices.
     pub(crate) fn record(&self) -> PoolRecord {
         self.state.lock().record.clone()
     }
@@ -227,7 +227,7 @@ fn choose_with(session: Option<u64>, all: &[LeafLabels]) -> Option<Chosen> {
     Some(Chosen { verdicts: all.iter().map(verdict).collect(), label })
 }
 
-/// What a leaf has, for messages.
+/// The labels of a leaf in words, for messages.
 pub(crate) fn describe(leaf: &LeafLabels) -> String {
     let newest = match leaf.labels.first() {
         Some(label) => format!("its newest superblock is of generation {}", label.generation),

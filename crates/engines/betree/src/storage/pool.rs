@@ -39,7 +39,7 @@ pub(crate) struct Storage {
     /// Extents that may be allocated again as soon as no reader pins a value in them, and the generation that has seen
     /// them last.
     pinned: Mutex<Vec<(Extent, Option<u64>)>>,
-    /// What was read of each class, and moved.
+    /// Reads and migrated bytes of each class.
     pub(crate) traffic: Traffic,
 }
 
@@ -103,7 +103,7 @@ impl Storage {
         self.vdevs.iter().flatten()
     }
 
-    /// Blocks of the vdevs of each class. What they have now is durable behind the next sync.
+    /// Blocks of the vdevs of each class. Their bytes of now are durable behind the next sync.
     pub(crate) fn vdev_blocks(&self) -> Vec<Vec<u64>> {
         self.vdevs.iter().map(|vdevs| vdevs.iter().map(|vdev| vdev.blocks()).collect()).collect()
     }

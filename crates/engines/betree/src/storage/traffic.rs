@@ -1,4 +1,4 @@
-//! What was read of each storage class since the store was opened, and what migration moved there and away.
+//! Counters of each storage class since the store was opened: reads, and bytes that migration moved there and away.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +18,7 @@ struct OfClass {
     moved_out: AtomicU64,
 }
 
-/// What was read of a class, and moved.
+/// The traffic of a class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClassTraffic {
     /// Reads of parts, nodes and values, in place or not.

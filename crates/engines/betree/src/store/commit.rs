@@ -107,7 +107,8 @@ impl Store {
             self.commits.reveal(last);
         }
         if !self.settings.on_threads && !self.view().frozen.is_empty() {
-            // The batch is committed. What lacks room is done when a batch has none; other failures are the last.
+            // The batch is committed. A flush that lacks room is tried again when a batch has none; other failures
+            // are the last.
             match self.move_on() {
                 Err(error) if !error.lacks_space() && !error.lacks_descriptors() => {
                     return Err(error);

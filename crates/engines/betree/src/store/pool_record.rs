@@ -1,4 +1,4 @@
-//! What a superblock says of the devices of its pool.
+//! The devices of a pool, as its superblock has them.
 //!
 //! ```text
 //! topology: text, len before it

@@ -1,4 +1,4 @@
-//! What readers see: memtables above trees, as one thing that never changes.
+//! The views of readers: memtables above trees, as one thing that never changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub(crate) struct View {
     pub(crate) active: Arc<Memtable>,
     /// The newest first.
     pub(crate) frozen: Vec<Arc<Memtable>>,
-    /// What earlier memtables had.
+    /// The trees, which have all of earlier memtables.
     pub(crate) trees: Arc<Trees>,
     /// The trees of the snapshots that earlier memtables have made.
     pub(crate) snapshots: Arc<SnapshotTrees>,
     /// Datasets that a commit has replaced, the latest last, until the memtable of the commit is flushed.
     pub(crate) replaced: Vec<Replaced>,
-    /// What commits have brought into datasets from others, the latest last, until the memtable of the commit is flushed.
+    /// Copies that commits have brought into datasets from others, the latest last, until the memtable of each is flushed.
     pub(crate) grafts: Vec<Arc<Graft>>,
 }
 

@@ -11,7 +11,7 @@
 //! pieces.
 
 use halite_codec::{Reader, put_bytes, put_varint};
-use halite_contract::KEY_LEN_MAX;
+use halite_contract::{KEY_LEN_MAX, TransferReport};
 
 use super::chunks::{ChunkReader, ChunkWriter, Kind};
 use super::error::StreamError;
@@ -27,19 +27,6 @@ pub(super) const KEY_MAX: usize = KEY_LEN_MAX + GROWTH_MAX + 1;
 
 /// Bytes of a value, at most.
 const VALUE_MAX: u64 = 1 << 30;
-
-/// The numbers of operations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TransferReport {
-    /// Keys that have another value.
-    pub puts: u64,
-    /// Keys that were deleted, each by itself.
-    pub deletes: u64,
-    /// Ranges of keys that were deleted.
-    pub ranges: u64,
-    /// Bytes of all that.
-    pub bytes: u64,
-}
 
 /// An operation. Of a put, the value follows.
 #[derive(Debug, PartialEq, Eq)]

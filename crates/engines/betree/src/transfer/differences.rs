@@ -217,7 +217,7 @@ impl Reader {
 /// A key whose value differs.
 pub(super) struct Difference {
     pub(super) key: Vec<u8>,
-    /// What the newer snapshot says of it; `None`, or a message that deletes: it has no value there.
+    /// The message that the newer snapshot has for it; `None`, or a message that deletes: it has no value there.
     pub(super) message: Option<HeldMessage>,
     /// The next key of the newer snapshot that may have a value.
     pub(super) next: Option<Vec<u8>>,

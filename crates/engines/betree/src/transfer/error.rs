@@ -100,3 +100,10 @@ pub enum StreamError {
         why: &'static str,
     },
 }
+
+impl StreamError {
+    /// Whether the bytes of the stream are not those that were sent, or not all of them.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Truncated { .. })
+    }
+}

@@ -41,7 +41,7 @@ pub(super) struct StreamPart {
     pub(super) start: Option<Vec<u8>>,
 }
 
-/// What a receiver lacks of a stream that was interrupted: [`Betree::send`](crate::Betree::send) sends it.
+/// The part that a receiver lacks of a stream that was interrupted: [`Betree::send`](crate::Betree::send) sends it.
 ///
 /// Its text is hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 //!  changes                puts, deletes, ranges (dataset/grafting) grafts them onto the dataset; the flush merges them
 //! ```
 //!
-//! So a stream that is cut off, damaged, or refused changes no dataset, and neither does a crash. What was staged stays for
+//! So a stream that is cut off, damaged, or refused changes no dataset, and neither does a crash. The staged part stays for
 //! the rest of the stream ([`ReceiveToken`]), until another stream for the dataset begins, or it is discarded.
 //!
 //! Each snapshot has an *identity*, a random number that it keeps when it is sent. A receiver takes changes only if the
@@ -36,7 +36,6 @@ mod receive;
 mod send;
 mod staging;
 
-pub use content::TransferReport;
 pub use error::StreamError;
 pub use header::ReceiveToken;
 pub use options::ReceiveOptions;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 
-use halite_contract::{Progress, Result, check_key_space_name};
+use halite_contract::{Progress, Result, StreamInfo, TransferReport, check_key_space_name};
 use halite_sim::locks::Mutex;
 
-use super::content::{ContentReader, TransferReport};
+use super::content::ContentReader;
 use super::error::StreamError;
 use super::header::{Header, ReceiveToken, StreamPart};
 use super::options::ReceiveOptions;
@@ -60,7 +60,7 @@ impl Betree {
         let _reserved = self.receiving.reserve(name)?;
         let (mut content, header) = ContentReader::begin(input).map_err(Error::from)?;
         check_key_space_name(&header.snapshot)?;
-        // What does not fit is refused before it is read.
+        // A stream that does not fit is refused before it is read.
         let target = self.target(&header, name, options)?;
         if let Some((space, base)) = &target
             && !options.rollback
@@ -70,7 +70,7 @@ impl Betree {
         let mut staging = self.stage(&header, name)?;
         let staged = staging.receive(&mut content, target.is_some(), progress);
         if let Err(error) = staged {
-            // What was verified stays for the rest of the stream.
+            // The verified part stays for the rest of the stream.
             let kept = staging.commit();
             return Err(kept.err().unwrap_or(error));
         }
@@ -79,7 +79,17 @@ impl Betree {
         Ok(content.report)
     }
 
-    /// What a dataset lacks of a stream whose receipt was interrupted.
+    /// Reads how a stream begins, and no byte behind that.
+    ///
+    /// # Errors
+    /// [`Error::Stream`].
+    pub fn stream_info(input: &mut dyn Read) -> Result<StreamInfo> {
+        let (_, header) = ContentReader::begin(input).map_err(Error::from)?;
+        let Header { dataset, snapshot, from, part, .. } = header;
+        Ok(StreamInfo { key_space: dataset, snapshot, from: part.from.map(|_| from) })
+    }
+
+    /// The part that a dataset lacks of a stream whose receipt was interrupted.
     ///
     /// # Errors
     /// Those of reading; [`halite_contract::Error::Damaged`].

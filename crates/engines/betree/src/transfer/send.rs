@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use halite_contract::{KeySpaceId, Progress, Result};
+use halite_contract::{KeySpaceId, Progress, Result, TransferReport};
 
-use super::content::{ContentWriter, TransferReport, behind};
+use super::content::{ContentWriter, behind};
 use super::differences::Differences;
 use super::error::StreamError;
 use super::header::{Header, ReceiveToken, StreamPart};

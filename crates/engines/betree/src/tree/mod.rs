@@ -86,9 +86,9 @@ pub(crate) struct Context {
     shares: Mutex<Arc<Shares>>,
     pub(crate) seed: Seed,
     pub(crate) settings: TreeSettings,
-    /// What is written now is born in this epoch: a number that grows with every checkpoint, and every snapshot.
+    /// Extents that are written now are born in this epoch: a number that grows with every checkpoint, and every snapshot.
     epoch: AtomicU64,
-    /// What the messages of datasets mean.
+    /// The actions of datasets, which give messages their meaning.
     pub(crate) actions: Actions,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Slot {
     pub(crate) link: Link,
 }
 
-/// What is below a slot.
+/// The child of a slot.
 #[derive(Clone)]
 pub(crate) enum Link {
     /// A leaf: its base run, if it has any messages.

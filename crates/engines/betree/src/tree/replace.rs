@@ -38,8 +38,8 @@ pub(crate) enum By {
 }
 
 impl Update<'_> {
-    /// The tree in which runs are replaced. What of them is used of the extents that were written before, becomes part of
-    /// what this update has written; it is appended to `used`.
+    /// The tree in which runs are replaced. Extents that were written before and that these runs use become part of
+    /// the update, and are appended to `used`.
     pub(crate) fn replace(
         &mut self,
         tree: &Tree,

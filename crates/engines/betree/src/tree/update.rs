@@ -3,9 +3,9 @@
 //! An update makes new nodes for those that it changes, and leaves all others, and all runs, as they are. So readers of
 //! the earlier tree are not disturbed, and an update that fails is undone by freeing what it wrote.
 //!
-//! **Push**: the messages are cut at the pivots of a node; each part becomes the newest run of a slot's buffer. What a deleted
-//! range covers whole is dropped there and then: a buffer, a leaf, or a subtree, without reading its leaves. In persistent
-//! memory the run is appended in place, behind the one before it in the buffer. Where as many messages arrive as a buffer
+//! **Push**: the messages are cut at the pivots of a node; each part becomes the newest run of a slot's buffer. A buffer,
+//! a leaf or a subtree that a deleted range covers whole is dropped there and then, without reading its leaves. In
+//! persistent memory the run is appended in place, behind the one before it in the buffer. Where as many messages arrive as a buffer
 //! collects, and it has none, they go to the child at once: they are not written at that level.
 //!
 //! **Settle**: a buffer of as many bytes as the settings say is *flushed*: above level 1, its runs are merged, pushed to
@@ -274,7 +274,7 @@ impl<'a> Update<'a> {
                 *range.start <= *low.unwrap_or_default() && ends
             });
             let ranges = if is_covered { DeletedRanges::default() } else { ranges };
-            // What is covered is dropped, with its extents.
+            // Runs that are covered are dropped, with their extents.
             let before = if is_covered { &[][..] } else { &node.slots[number].runs };
             let place = self.behind(before);
             let slot = node.slots[number].clone();

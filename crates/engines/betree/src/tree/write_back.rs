@@ -11,7 +11,7 @@ use crate::tree::{Context, Tree};
 use crate::{Error, Result};
 
 impl Context {
-    /// Writes the nodes of a tree that are not stored yet. What was written is noted, also if that fails.
+    /// Writes the nodes of a tree that are not stored yet. The written nodes are noted, also if that fails.
     pub(crate) fn write_back(&self, tree: &Tree, written: &mut Vec<Extent>) -> Result<Tree> {
         Ok(Tree { root: self.write_link(&tree.root, written)? })
     }

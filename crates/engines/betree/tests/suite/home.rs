@@ -62,7 +62,7 @@ impl Home {
         Betree::open(&options).unwrap()
     }
 
-    /// Opens the store again. What is durable stays, also if it is killed.
+    /// Opens the store again. Durable data stays, also if it is killed.
     pub(crate) fn reopen(&self, betree: Betree, kills: bool) -> Betree {
         self.reopen_with(betree, kills, small())
     }

@@ -12,7 +12,7 @@ use proptest::sample::Index;
 
 use crate::home::{Home, Pairs, is, pairs, small, verify};
 
-/// What a dataset is to have.
+/// The contents that a dataset is to have.
 #[derive(Default, Clone)]
 struct Model {
     name: String,

@@ -109,7 +109,7 @@ struct Pair {
     receiver: Betree,
     name: String,
     live: Pairs,
-    /// What was sent, the oldest first.
+    /// The streams that were sent, the oldest first.
     sent: Vec<(String, Pairs)>,
     is_disturbed: bool,
     next: u32,
@@ -247,7 +247,7 @@ impl Pair {
         let options = ReceiveOptions { rollback: self.is_disturbed };
         if self.is_disturbed {
             let error = receive(&self.receiver, &stream, "copy", STRICT).unwrap_err();
-            // The one who disturbs may have put what was there.
+            // The disturbing writer may have put the value that was there.
             assert!(matches!(stream_error(&error), Some(StreamError::Changed { .. })), "{error}");
         }
         for (at, goes_on) in cuts {
@@ -492,7 +492,7 @@ fn a_power_cut_leaves_a_received_snapshot_whole_or_not_at_all() {
             let found = has(&receiver);
             assert!(allowed.contains(&found), "{events} events: {is_first} {is_second}");
             verify(&receiver);
-            // What is missing is received in the end, also where a part is there.
+            // The missing stream is received in the end, also where a part is there.
             for stream in [&full, &changes] {
                 match receive(&receiver, stream, "copy", STRICT) {
                     Ok(_) => {}

@@ -1,8 +1,8 @@
-//! Key spaces that can be kept as they are at a time, and go on from there.
+//! Key spaces that can be kept as they are at a time, go on from there, and be copied.
 
 use std::sync::Arc;
 
-use crate::{Engine, KeySpaceId, Result, Snapshot};
+use crate::{Engine, KeyRange, KeySpaceId, Result, Snapshot};
 
 /// A kept snapshot of a key space.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,21 @@ pub struct SnapshotInfo {
     pub identity: u128,
     /// The key spaces that began as it, and keep it.
     pub clones: Vec<String>,
+}
+
+/// A copy of a range of keys. In each, a prefix is replaced by another one.
+#[derive(Debug, Clone, Copy)]
+pub struct RangeCopy<'a> {
+    /// The key space that has the keys.
+    pub source: KeySpaceId,
+    /// The keys. Those that do not begin with `old_prefix` are left out.
+    pub range: &'a KeyRange,
+    /// The beginning of the keys that they do not have at the destination.
+    pub old_prefix: &'a [u8],
+    /// The key space that gets them; it may be the same.
+    pub destination: KeySpaceId,
+    /// The beginning that they have there instead.
+    pub new_prefix: &'a [u8],
 }
 
 /// An engine whose key spaces are datasets: with snapshots that outlive the process, clones, rollback, and other names.
@@ -75,4 +90,11 @@ pub trait Datasets: Engine {
         snapshot: &str,
         new_name: &str,
     ) -> Result<KeySpaceId>;
+
+    /// Copies a range of keys in one commit, durable when this returns, whatever its size. Keys that the destination had
+    /// in the range of the new keys are gone then. The source is as it was before the commit, also where both overlap.
+    ///
+    /// # Errors
+    /// The new keys would be too long.
+    fn copy_range(&self, copy: &RangeCopy<'_>) -> Result<()>;
 }

@@ -14,11 +14,13 @@ mod partitioned;
 mod pooled;
 mod snapshots;
 mod space_management;
+mod tiered;
 mod transactional;
+mod transfers;
 mod trees;
 
 pub use change_feed::ChangeFeed;
-pub use datasets::{Datasets, SnapshotInfo};
+pub use datasets::{Datasets, RangeCopy, SnapshotInfo};
 pub use index_snapshots::IndexSnapshots;
 pub use object_stores::ObjectStores;
 pub use on_demand::OnDemand;
@@ -26,7 +28,9 @@ pub use partitioned::Partitioned;
 pub use pooled::Pooled;
 pub use snapshots::Snapshots;
 pub use space_management::SpaceManagement;
+pub use tiered::{MigrationReport, Tiered};
 pub use transactional::Transactional;
+pub use transfers::{StreamInfo, TransferReport, Transfers};
 pub use trees::Trees;
 
 use crate::Feature;
@@ -62,6 +66,10 @@ pub struct Capabilities<'a> {
     pub pooled: Option<&'a dyn Pooled>,
     /// Key spaces have snapshots that are kept.
     pub datasets: Option<&'a dyn Datasets>,
+    /// Kept snapshots can be sent and received.
+    pub transfers: Option<&'a dyn Transfers>,
+    /// Data lies in storage classes.
+    pub tiered: Option<&'a dyn Tiered>,
     /// Trees can be looked at.
     pub trees: Option<&'a dyn Trees>,
 }
@@ -74,6 +82,8 @@ impl Capabilities<'_> {
             Feature::Objects => self.object_stores.is_some(),
             Feature::Pool => self.pooled.is_some(),
             Feature::Datasets => self.datasets.is_some(),
+            Feature::Transfers => self.transfers.is_some(),
+            Feature::Tiers => self.tiered.is_some(),
             Feature::Trees => self.trees.is_some(),
         }
     }

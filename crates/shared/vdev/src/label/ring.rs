@@ -15,7 +15,7 @@ pub struct InvalidSlot {
     pub why: String,
 }
 
-/// What a leaf's ring holds.
+/// The contents of a leaf's ring.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeafLabels {
     /// The labels, the newest first.

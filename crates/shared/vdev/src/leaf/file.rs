@@ -160,7 +160,7 @@ impl Leaf for FileLeaf {
         check(self, run, at, bytes.len())?;
         let end = at + bytes.len();
         // The first and the last block may be patched in part: their other bytes are this leaf's own, never another
-        // replica's, which nobody checked.
+        // replica's, which no read has checked.
         let (mut patched, mut from, mut is_whole) =
             (Vec::with_capacity(bytes.len() + 2 * BLOCK), at, true);
         if !at.is_multiple_of(BLOCK) {

@@ -54,7 +54,7 @@ pub struct PmemLeaf {
     syncing: Mutex<()>,
 }
 
-/// What the next sync makes durable.
+/// The stores that the next sync makes durable.
 struct Unsynced {
     labels: Fresh,
     /// The bytes of the labels that were stored.

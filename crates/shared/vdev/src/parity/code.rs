@@ -41,7 +41,7 @@ pub(crate) fn reconstruct(
     parity: &[(usize, &[u8])],
 ) -> Vec<Vec<u8>> {
     assert_eq!(lost.len(), parity.len(), "as many equations as unknowns");
-    // What the lost columns add to each parity column.
+    // The parts that the lost columns add to each parity column.
     let rests: Vec<Vec<u8>> = parity
         .iter()
         .map(|&(number, bytes)| {

@@ -63,7 +63,7 @@ pub(crate) fn read(
         return Err(findings.damaged(extent));
     };
     vouch(members, &columns);
-    // What was checked is the range alone, and in it every column is known now.
+    // The range alone was checked, and in it every column is known now.
     for (number, column) in columns.data.iter().enumerate() {
         let (part, member) = (column.part(&range), members.get(column.leaf));
         if part.is_empty() {

@@ -1,4 +1,4 @@
-//! What a topology has to keep to, however it was written.
+//! The rules that a topology has to keep to, however it was written.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a description of a pool.
+//! The defects of a description of a pool.
 
 /// A description of a pool that is none: the place, the reason, the way out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,7 +108,7 @@ pub enum TopologyError {
     /// The text is no JSON.
     #[error("the description begins as JSON, and is none: {why}")]
     Syntax {
-        /// What the parser says.
+        /// The parser's reason.
         why: String,
     },
 
@@ -117,7 +117,7 @@ pub enum TopologyError {
     Json {
         /// The place, as a path of keys.
         at: String,
-        /// What belongs there.
+        /// The value that belongs there.
         wanted: &'static str,
     },
 

@@ -69,7 +69,7 @@ fn plain(word: &[Char]) -> String {
     word.iter().map(|(char, _)| *char).collect()
 }
 
-/// What follows `prefix` in a word, if it begins so, unquoted.
+/// The rest of a word behind `prefix`, if it begins so, unquoted.
 fn behind<'a>(word: &'a [Char], prefix: &str) -> Option<&'a [Char]> {
     let mut rest = word;
     for expected in prefix.chars() {

@@ -1,4 +1,4 @@
-//! What each step makes of a world.
+//! The world that each step leads to.
 
 use halite_lab::{Digest, Random, World};
 

@@ -146,7 +146,7 @@ pub(crate) fn afterlife(pools: &Pools, random: &mut Random) -> Vec<Step> {
         steps.push(Step::Work);
     }
     if pools.leaves() > 1 && random.percent(40) {
-        // What is read from here on, the others have alone.
+        // From here on, the other leaves alone have the bytes that are read.
         steps.push(Step::Away(random.below(pools.leaves().into()) as u16));
     }
     steps

@@ -48,7 +48,7 @@ struct State {
     limit: f64,
 }
 
-/// What a tier has learnt.
+/// The learnt weights of a tier.
 #[derive(Debug, Clone)]
 struct Agent {
     cost: f64,

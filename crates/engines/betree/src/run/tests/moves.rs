@@ -29,7 +29,7 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// What both sorts of cursors do.
+/// The moves that both sorts of cursors have.
 pub(super) trait Moved {
     fn go(&mut self, to: &Move) -> Result<()>;
     fn here(&self) -> Option<(&[u8], Message<'_>)>;

@@ -120,7 +120,7 @@ fn ranges_that_touch_are_one() {
     assert_eq!((pointer.deleted_ranges, pointer.messages), (1, 1));
 }
 
-/// Whatever write is refused: the caller knows all extents that were written before.
+/// Each of the writes is refused once, and the caller knows all extents that were written before it.
 #[test]
 fn a_writer_that_fails_leaves_its_extents_to_the_caller() {
     let model = numbered(500, 40);

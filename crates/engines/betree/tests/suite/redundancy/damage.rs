@@ -35,7 +35,7 @@ fn damage_of_one_leaf_is_never_read_and_is_repaired() {
             assert!(!scrub_first || leaf(0).repaired >= report.repaired);
             assert!((1..leaves).all(|other| leaf(other).repaired == 0));
             drop(engine);
-            // What was in use is as it was, as far as it was not written since; and the others can be lost.
+            // Blocks that were in use are as they were, unless they were written since; and the other leaves can be lost.
             let after = bench.bytes(&name(0));
             let restored = damaged.iter().filter(|block| {
                 let at = (LABELS + *block * BLOCK as u64) as usize;

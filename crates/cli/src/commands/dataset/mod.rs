@@ -1,35 +1,45 @@
 //! `halite dataset`.
 
+mod class;
+mod copy;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use halite::{Database, KeySpace};
+use halite::{Database, KeySpace, Preference};
 use serde_json::json;
 
+use crate::classes::name_of;
 use crate::folder::{in_database, need_space, open};
 use crate::size::count;
 use crate::values::{check_companions, check_form, check_not_note, companion, prepare};
 use crate::{Result, escape, output};
+use class::{Migrate, Set};
+use copy::Copy;
 
 const EXAMPLES: &str = "\
 Examples:
   halite dataset ls ./data
   halite dataset create ./data people
   halite dataset rename ./data people persons
+  halite dataset copy ./data persons more --prefix user:
+  halite dataset set ./data persons --prefer slowest
+  halite dataset migrate ./data persons --to 1
   halite dataset rm ./data persons
   halite dataset rm ./data persons --snapshots      with its snapshots, which are refused otherwise
 
 A dataset is a key space: the one that --space names for `get`, `put` and `scan`. The engine betree keeps each in a tree of
-its own, and has snapshots of it, see `halite snapshot --help`, and other names; all engines have the rest.";
+its own, and has snapshots of it, see `halite snapshot --help`, other names, copies and storage classes; all engines have the
+rest.";
 
 const LS_EXAMPLES: &str = "\
 Examples:
   halite dataset ls ./data
   halite dataset ls ./data --json | jq -r .name
 
-A line is a name, with the number of its snapshots and the snapshot that it began as, if there are any. With --json, a line is
-an object.";
+A line is a name, with the number of its snapshots, the snapshot that it began as and the storage class that it prefers, if
+there are any. With --json, a line is an object.";
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -49,7 +59,7 @@ Examples:
 
 It takes one commit, whatever the size. A snapshot that a clone began as keeps its dataset: remove the clone first.";
 
-/// List, create, rename and remove key spaces
+/// List, create, copy, rename, move and remove key spaces
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Dataset {
@@ -103,6 +113,9 @@ enum Action {
         #[arg(long)]
         snapshots: bool,
     },
+    Copy(Copy),
+    Set(Set),
+    Migrate(Migrate),
 }
 
 impl Dataset {
@@ -129,6 +142,9 @@ impl Dataset {
                 check_not_note(name)?;
                 remove(&db, &space, *snapshots).map_err(|error| in_database(path, error))
             }
+            Action::Copy(copy) => copy.run(),
+            Action::Set(set) => set.run(),
+            Action::Migrate(migrate) => migrate.run(),
         }
     }
 }
@@ -158,9 +174,13 @@ fn list(db: &Database, as_json: bool) -> Result<()> {
             let clones = snapshot.clones.iter();
             origins.extend(clones.map(|clone| (clone.clone(), origin.clone())));
         }
-        all.push((space, snapshots.map(|snapshots| snapshots.len() as u64)));
+        let preference = match space.preference() {
+            Err(halite::Error::Lacks { .. }) => None,
+            preference => Some(preference.map_err(failed)?),
+        };
+        all.push((space, snapshots.map(|snapshots| snapshots.len() as u64), preference));
     }
-    for (space, snapshots) in all {
+    for (space, snapshots, preference) in all {
         let origin = origins.get(space.name());
         if as_json {
             output::json(&json!({
@@ -168,6 +188,7 @@ fn list(db: &Database, as_json: bool) -> Result<()> {
                 "id": space.id().0,
                 "snapshots": snapshots,
                 "origin": origin,
+                "preference": preference.map(name_of),
             }))?;
             continue;
         }
@@ -177,6 +198,9 @@ fn list(db: &Database, as_json: bool) -> Result<()> {
         }
         if let Some(origin) = origin {
             line = format!("{line}\tbegan as {}", escape::to_text(origin.as_bytes()));
+        }
+        if let Some(preference) = preference.filter(|prefers| *prefers != Preference::None) {
+            line = format!("{line}\tprefers {}", name_of(preference));
         }
         output::text(&format!("{line}\n"))?;
     }

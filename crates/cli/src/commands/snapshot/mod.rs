@@ -1,5 +1,9 @@
 //! `halite snapshot`.
 
+mod receive;
+mod send;
+mod stream;
+
 use clap::{Args, Subcommand};
 use halite::{Database, KeySpace, SnapshotInfo};
 use serde_json::json;
@@ -7,7 +11,9 @@ use serde_json::json;
 use crate::folder::{in_database, need_space, open};
 use crate::place::Place;
 use crate::values::{check_companions, check_form, check_not_note};
-use crate::{Result, escape, output};
+use crate::{Error, Result, escape, output};
+use receive::Receive;
+use send::Send;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,6 +22,7 @@ Examples:
   halite get ./data user:7 --space people --snapshot monday
   halite snapshot clone ./data monday experiment --space people     a key space that begins as it
   halite snapshot rollback ./data monday --space people             what was written since is gone
+  halite snapshot send ./data monday --space people | ssh host halite snapshot receive ./copy
   halite snapshot rm ./data monday --space people
 
 A snapshot is of one key space, the server's `db0` if none is named, and stays until it is removed. It takes one commit, and
@@ -50,7 +57,18 @@ Examples:
 
 They share what neither changes.";
 
-/// Keep a key space as it is, and go back to that
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  token=$(halite snapshot token ./copy --space people) || echo none      exit code 3
+  halite snapshot send ./data monday --space people --resume $token | halite snapshot receive ./copy
+
+The token says what the database lacks of a stream whose receipt was interrupted.";
+
+const DISCARD_EXAMPLES: &str = "\
+Examples:
+  halite snapshot discard ./copy --space people      frees its space; another stream for the key space does, too";
+
+/// Keep a key space as it is, go back to that, and send it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Snapshot {
@@ -113,40 +131,71 @@ enum Action {
         /// The name of the new key space
         new: String,
     },
+    Send(Send),
+    Receive(Receive),
+    /// Print the token of a stream whose receipt was interrupted
+    #[command(after_help = TOKEN_EXAMPLES)]
+    Token {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Discard the received part of a stream that was interrupted
+    #[command(after_help = DISCARD_EXAMPLES)]
+    Discard {
+        #[command(flatten)]
+        place: Place,
+    },
 }
 
 impl Snapshot {
     pub(crate) fn run(&self) -> Result<()> {
         match &self.action {
             Action::Create { place, name } => {
-                change(place, |_, space| done(place, space.keep_snapshot(name)))
+                with_space(place, |_, space| done(place, space.keep_snapshot(name)))
             }
-            Action::Ls { place, json } => change(place, |_, space| {
+            Action::Ls { place, json } => with_space(place, |_, space| {
                 let snapshots = done(place, space.kept_snapshots())?;
                 snapshots.iter().try_for_each(|snapshot| print(snapshot, *json))
             }),
             Action::Rm { place, name } => {
-                change(place, |_, space| done(place, space.delete_snapshot(name)))
+                with_space(place, |_, space| done(place, space.delete_snapshot(name)))
             }
-            Action::Rollback { place, name, force } => change(place, |db, space| {
+            Action::Rollback { place, name, force } => with_space(place, |db, space| {
                 check_companions(db, space, "the snapshot")?;
                 done(place, space.rollback(name, *force))
             }),
-            Action::Clone { place, name, new } => change(place, |db, space| {
+            Action::Clone { place, name, new } => with_space(place, |db, space| {
                 check_form(space.name(), new)?;
                 check_companions(db, space, "the new key space")?;
                 done(place, space.clone_snapshot(name, new).map(drop))
             }),
+            Action::Send(send) => send.run(),
+            Action::Receive(receive) => receive.run(),
+            Action::Token { place } => {
+                let token = done(place, open(&place.path)?.receive_token(&place.space))?;
+                let (path, space) = (place.path.clone(), place.space.clone());
+                let token = token.ok_or(Error::NoToken { path, space })?;
+                output::text(&format!("{token}\n"))
+            }
+            Action::Discard { place } => {
+                match done(place, open(&place.path)?.discard_received(&place.space))? {
+                    true => Ok(()),
+                    false => {
+                        let (path, space) = (place.path.clone(), place.space.clone());
+                        Err(Error::NoToken { path, space })
+                    }
+                }
+            }
         }
     }
 }
 
 /// Opens a key space that exists, and is no note of the server's.
-fn change<T>(place: &Place, change: impl FnOnce(&Database, &KeySpace) -> Result<T>) -> Result<T> {
+fn with_space<T>(place: &Place, act: impl FnOnce(&Database, &KeySpace) -> Result<T>) -> Result<T> {
     let db = open(&place.path)?;
     let space = need_space(&db, &place.space)?;
     check_not_note(&place.space)?;
-    change(&db, &space)
+    act(&db, &space)
 }
 
 fn done<T>(place: &Place, result: halite::Result<T>) -> Result<T> {
