@@ -132,7 +132,7 @@ mod tests {
 
     fn range(arguments: &[&str]) -> KeyRange {
         let line = Line::parse_from([&["scan", "data"], arguments].concat());
-        line.scan.range().unwrap()
+        line.scan.keys.range(&line.scan.escapes).unwrap()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_contract::lab::{Kind, Variant};
+use halite_contract::lab::{Kind, LEVELLED, Variant};
 use halite_contract::{Beside, Devices, EngineOptions, Feature, Registration};
 
 use crate::options::{BetreeOptions, Buffers, Migration};
@@ -37,15 +37,6 @@ pub const REGISTRATION: Registration = Registration {
     crash_variants,
     media_variants,
 };
-
-/// The kinds of histories, each with its name and its part of the time.
-const KINDS: [(&str, &[Kind], u64); 5] = [
-    ("few", &[Kind::Few], 3),
-    ("mixed", &[Kind::Mixed], 3),
-    ("levels", &[Kind::Levels], 2),
-    ("large", &[Kind::Large, Kind::Blocks], 1),
-    ("collecting", &[Kind::Collecting], 1),
-];
 
 impl BetreeOptions {
     /// Memtables, buffers and leaves that are full soon, so that the short histories of the crash lab have every stage
@@ -91,7 +82,7 @@ fn variant(name: String, own: BetreeOptions) -> Variant {
 
 fn crash_variants() -> Vec<Variant> {
     let mut all = Vec::new();
-    for (kind, kinds, share) in KINDS {
+    for (kind, kinds, share) in LEVELLED {
         let of_kind = variant(format!("betree-{kind}"), BetreeOptions::for_lab());
         all.push(Variant { kinds, share, ..of_kind });
     }

@@ -59,6 +59,16 @@ const COMMON: [(&str, &[Kind], u64); 6] = [
     ("unsynced", &[Kind::Unsynced], 1),
 ];
 
+/// The kinds of histories that an engine is explored by which hands its data on from level to level, each with its name
+/// and its part of the time.
+pub const LEVELLED: [(&str, &[Kind], u64); 5] = [
+    ("few", &[Kind::Few], 3),
+    ("mixed", &[Kind::Mixed], 3),
+    ("levels", &[Kind::Levels], 2),
+    ("large", &[Kind::Large, Kind::Blocks], 1),
+    ("collecting", &[Kind::Collecting], 1),
+];
+
 /// The part of the time that is for concurrent histories.
 const THREADS_SHARE: u64 = 2;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_contract::lab::{Kind, Variant};
+use halite_contract::lab::{Kind, LEVELLED, Variant};
 use halite_contract::{Beside, EngineOptions, Partitioning, Registration};
 use halite_pmem::Domain;
 
@@ -28,15 +28,6 @@ pub const REGISTRATION: Registration = Registration {
     crash_variants,
     media_variants,
 };
-
-/// The kinds of histories, each with its name and its part of the time.
-const KINDS: [(&str, &[Kind], u64); 5] = [
-    ("few", &[Kind::Few], 3),
-    ("mixed", &[Kind::Mixed], 3),
-    ("levels", &[Kind::Levels], 2),
-    ("large", &[Kind::Large, Kind::Blocks], 1),
-    ("collecting", &[Kind::Collecting], 1),
-];
 
 /// Where the latest commits are kept, how many trees there are, and how their commit points become durable.
 const PLANS: [(&str, Durable, usize, CommitPoints); 5] = [
@@ -90,7 +81,7 @@ fn working(variant: Variant) -> Variant {
 
 fn crash_variants() -> Vec<Variant> {
     let mut all = Vec::new();
-    for (kind, kinds, share) in KINDS {
+    for (kind, kinds, share) in LEVELLED {
         for (name, durable, trees, points) in PLANS {
             let options = options(LsmOptions::for_lab(durable, points), trees);
             let variant = Variant::new(format!("{name}-{kind}"), options);

@@ -6,27 +6,15 @@
 //! fixed ones, and `HALITE_LAB_JOBS` the pools of which the names or rules have that in them.
 
 mod betree_pools;
+mod seeds;
 
 use std::env;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use betree_pools::{POOLS, Pools, devices};
 use halite_contract::lab::is_deep;
-use halite_lab::{Effort, Explorer, Random, Rules, Tally};
-
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().and_then(|text| text.parse().ok())
-}
-
-fn seeds(fixed: u64) -> Vec<u64> {
-    let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        Random::of(&[now.map_or(0, |now| now.as_nanos() as u64)]).next()
-    });
-    println!("HALITE_LAB_SEED={fresh}");
-    let mut fresh = Random::new(fresh);
-    (0..fixed).chain((0..fixed.div_ceil(4)).map(|_| fresh.next())).collect()
-}
+use halite_lab::{Effort, Explorer, Rules, Tally};
+use seeds::{number, seeds};
 
 /// The effort of so many images of a history, about, of whose recoveries some are crashed in turn: a pool's take long.
 fn effort(images: u64) -> Effort {
@@ -65,7 +53,7 @@ fn explore(pools: &Pools, rules: Rules, seeds: &[u64], images: u64) -> Tally {
 #[test]
 fn pools_come_back_from_power_cuts() {
     let (fixed, images) = if is_deep("betree") { (2, 300) } else { (1, 40) };
-    let seeds = seeds(number("HALITE_LAB_SEEDS").unwrap_or(fixed));
+    let seeds: Vec<_> = seeds(number("HALITE_LAB_SEEDS").unwrap_or(fixed)).collect();
     let rules = if is_deep("betree") { &Rules::ALL[..] } else { &[Rules::Memory] };
     let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();
     let images = number("HALITE_LAB_IMAGES").unwrap_or(images);
@@ -80,7 +68,7 @@ fn pools_come_back_from_power_cuts() {
 
 #[test]
 fn leaves_whose_syncs_fail_are_not_taken_for_whole() {
-    let seeds = seeds(if is_deep("betree") { 12 } else { 2 });
+    let seeds: Vec<_> = seeds(if is_deep("betree") { 12 } else { 2 }).collect();
     let mirror = Pools::of("betree-pool-mirror");
     assert!(explore(&mirror, Rules::FailingSyncs, &seeds, 20).crash_points > 0);
 }

@@ -4,14 +4,13 @@
 //! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth,
 //! `HALITE_LAB_SEED` the fresh one, and `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
 
+mod seeds;
+
 use std::env;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use halite_lab::{Effort, Job, Random, Rules, Tally, suite};
+use halite_lab::{Effort, Job, Rules, Tally, suite};
 
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().and_then(|text| text.parse().ok())
-}
+use seeds::{number, seeds};
 
 /// Whether the deep budget was asked for, in place of one for a first look.
 fn is_deep() -> bool {
@@ -21,16 +20,6 @@ fn is_deep() -> bool {
 /// The least that is to be looked at, of which the deep budget has so many.
 fn least(deep: u64) -> u64 {
     if is_deep() { deep } else { deep / 16 }
-}
-
-fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
-    let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        Random::of(&[now.map_or(0, |now| now.as_nanos() as u64)]).next()
-    });
-    println!("HALITE_LAB_SEED={fresh}");
-    let mut fresh = Random::new(fresh);
-    (0..fixed).chain((0..fixed.div_ceil(4)).map(move |_| fresh.next()))
 }
 
 /// Images of a history, for the sake of more jobs.

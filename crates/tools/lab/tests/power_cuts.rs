@@ -4,33 +4,22 @@
 //! `HALITE_LAB_SEEDS` sets how many of the fixed seeds there are, each of which is then looked at in depth,
 //! `HALITE_LAB_SEED` the fresh one.
 
-use std::env;
-use std::time::{SystemTime, UNIX_EPOCH};
+mod seeds;
 
 use halite_indexlog::REGISTRATION;
-use halite_lab::{
-    Effort, Explorer, Kind, Objects, Opener, Random, Rules, Space, Store, Subject, Tally,
-};
+use halite_lab::{Effort, Explorer, Kind, Objects, Opener, Rules, Space, Store, Subject, Tally};
 
-fn number(name: &str) -> Option<u64> {
-    env::var(name).ok().and_then(|text| text.parse().ok())
-}
+use seeds::number;
 
 /// Whether the deep budget was asked for, in place of one for a first look.
 fn is_deep() -> bool {
     halite_contract::lab::is_deep("indexlog")
 }
 
+/// The seeds: of so many fixed ones, a first look takes a sixth.
 fn seeds(fixed: u64) -> impl Iterator<Item = u64> {
     let fixed = if is_deep() { fixed } else { fixed.div_ceil(6) };
-    let fixed = number("HALITE_LAB_SEEDS").unwrap_or(fixed);
-    let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        Random::of(&[now.map_or(0, |now| now.as_nanos() as u64)]).next()
-    });
-    println!("HALITE_LAB_SEED={fresh}");
-    let mut fresh = Random::new(fresh);
-    (0..fixed).chain((0..fixed.div_ceil(4)).map(move |_| fresh.next()))
+    seeds::seeds(number("HALITE_LAB_SEEDS").unwrap_or(fixed))
 }
 
 /// Explores the histories of the seeds, and prints the story of each finding.

@@ -64,11 +64,13 @@ impl Copy {
         check_not_note(&self.source)?;
         check_not_note(&self.destination)?;
         check_form(&self.source, &self.destination)?;
-        prepare(&db, &self.destination)?;
         let destination = db.find_key_space(&self.destination).map_err(failed)?;
         for space in destination.iter().chain([&source]) {
             check_companions(&db, space, "the copy")?;
         }
+        // An engine without copies has no snapshots either, and refuses before a destination is made.
+        source.kept_snapshots().map_err(failed)?;
+        prepare(&db, &self.destination)?;
         let destination = match destination {
             Some(destination) => destination,
             None => db.key_space(&self.destination).map_err(failed)?,

@@ -117,12 +117,12 @@ impl Send {
             interrupt.flow()
         });
         bar.finish_and_clear();
-        let sent = match interrupt.is_raised() {
-            true => Err(Error::Stopped { left: "the stream is not complete" }),
-            false => sent.map_err(|error| in_database(&self.place.path, error)),
+        let failed = |error| match interrupt.is_raised() {
+            true => Error::Stopped { left: "the stream is not complete" },
+            false => error,
         };
-        let report = sent?;
-        out.inner.flush().map_err(|error| Error::io(name, error))?;
+        let report = sent.map_err(|error| failed(in_database(&self.place.path, error)))?;
+        out.inner.flush().map_err(|error| failed(Error::io(name, error)))?;
         Ok(report)
     }
 }

@@ -28,28 +28,19 @@ use crate::{Betree, Error};
 pub(crate) const GROWTH_MAX: usize = 4 << 10;
 
 /// The commit of a copy.
-struct Copy<'a> {
-    store: &'a Store,
+struct Copy {
     command: Command,
     spaces: [KeySpaceId; 2],
     catalogue: Option<Catalogue>,
     grafting: Option<Grafting>,
 }
 
-impl Commit for Copy<'_> {
+impl Commit for Copy {
     fn check(&mut self, store: &Store) -> Result<()> {
         let catalogue = store.catalogue.load();
         self.spaces.iter().try_for_each(|space| catalogue.check(*space))?;
-        let view = store.view();
-        // All commits before this one are in the view, also those that are not visible yet.
-        let of = (&*view, u64::MAX);
-        let grafting = Grafting::of_command(&store.trees, of, &self.command)?;
-        let bytes = grafting.as_ref().map_or(0, |grafting| grafting.bytes);
-        self.grafting = grafting;
-        match self.store.has_room_for(&view, bytes) {
-            true => Ok(()),
-            false => Err(self.store.no_room()),
-        }
+        self.grafting = Grafting::for_commit(store, &self.command)?;
+        Ok(())
     }
 
     fn catalogue(&mut self) -> Option<Catalogue> {
@@ -98,7 +89,7 @@ impl Betree {
         let spaces = [source, destination];
         let commit = || {
             let (command, catalogue) = (command.clone(), Some(changed.clone()));
-            let mut commit = Copy { store, command, spaces, catalogue, grafting: None };
+            let mut commit = Copy { command, spaces, catalogue, grafting: None };
             store.commit(&batch, Purpose::Put, Durability::Immediate, &mut commit)
         };
         match commit() {

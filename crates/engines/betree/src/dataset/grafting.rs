@@ -15,6 +15,7 @@ use halite_contract::KeyRange;
 use crate::dataset::command::Command;
 use crate::layers::sources;
 use crate::run::{DeletedRange, DeletedRanges, MergeCursor};
+use crate::store::Store;
 use crate::store::view::{GraftPart, Grafting, Layer, View};
 use crate::tree::lookup::value_of;
 use crate::tree::node::{Bounds, Link};
@@ -27,6 +28,21 @@ pub(crate) const STAGED_DELETE: u8 = 2;
 pub(crate) const STAGED_RANGE: u8 = 3;
 
 impl Grafting {
+    /// The parts that a command grafts, of the state before its commit, whose turn it is.
+    pub(crate) fn for_commit(
+        store: &Store,
+        command: &Command,
+    ) -> halite_contract::Result<Option<Self>> {
+        let view = store.view();
+        // All commits before this one are in the view, also those that are not visible yet.
+        let grafting = Self::of_command(&store.trees, (&view, u64::MAX), command)?;
+        let bytes = grafting.as_ref().map_or(0, |grafting| grafting.bytes);
+        match store.has_room_for(&view, bytes) {
+            true => Ok(grafting),
+            false => Err(store.no_room()),
+        }
+    }
+
     /// The parts that a command grafts, of a state.
     pub(crate) fn of_command(
         context: &Arc<Context>,

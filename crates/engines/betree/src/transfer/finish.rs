@@ -41,13 +41,8 @@ impl Commit for Finish<'_> {
                 return Err(refused(StreamError::Changed { snapshot: snapshot.clone() }));
             }
         }
-        let view = store.view();
-        self.grafting = Grafting::of_command(&store.trees, (&view, u64::MAX), self.command)?;
-        let bytes = self.grafting.as_ref().map_or(0, |grafting| grafting.bytes);
-        match store.has_room_for(&view, bytes) {
-            true => Ok(()),
-            false => Err(store.no_room()),
-        }
+        self.grafting = Grafting::for_commit(store, self.command)?;
+        Ok(())
     }
 
     fn catalogue(&mut self) -> Option<Catalogue> {
