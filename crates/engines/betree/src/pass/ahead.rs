@@ -1,5 +1,5 @@
-//! Extents that a pass visits ahead: read, checked and repaired by the queues of the vdevs, up to [`AHEAD`] requests at a
-//! time, and counted in the order of the walk.
+//! Extents that a pass visits ahead: read, checked and repaired by the queues of the vdevs, up to [`AHEAD`] requests at
+//! a time, and counted in the order of the walk.
 //!
 //! The extents of a run are one request, and read in the order in which a scrub goes through them: the directory first,
 //! because a check of the other extents reads it, which repairs it. The checks are done where the bytes were read. A

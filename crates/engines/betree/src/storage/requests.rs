@@ -3,6 +3,9 @@
 //! In persistent memory, and where a store has one thread, a request is done before its submission returns, in the order
 //! of the submissions. Everywhere else up to [`THREADS`] requests of a vdev are under way at a time.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use halite_disk::AlignedBuffer;
@@ -65,7 +68,7 @@ impl Storage {
         Ok(self.queue(address)?.submit(request))
     }
 
-    /// Submits a read of the first bytes of an extent, up to the end of a block: whole blocks are read without a copy.
+    /// Submits a read of a whole extent: to aligned memory, so the device writes there without a copy.
     pub(crate) fn submit_read(
         &self,
         what: &'static str,
@@ -83,7 +86,7 @@ impl Storage {
     }
 }
 
-/// Writes of extents that go on side by side. Their bytes take at most [`AHEAD`].
+/// Writes of extents that go on side by side. Their bytes take at most [`AHEAD`], which is more than an extent.
 ///
 /// None is known to be written before [`Writes::finish`] has returned. Dropping it takes back what was not begun, and
 /// waits for the rest: then the extents may be freed.

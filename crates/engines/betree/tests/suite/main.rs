@@ -6,6 +6,7 @@ mod copies;
 mod home;
 mod messages;
 mod object_properties;
+mod object_failures;
 mod objects;
 mod objects_on_threads;
 mod power_cuts;
