@@ -160,7 +160,7 @@ fn a_commit_in_persistent_memory_takes_one_fence() {
 #[test]
 fn snapshots_and_redundancy_are_measured_and_nothing_is_wrong() {
     let rows = rows(&["constant", "scrub", "damage", "resilver"], &Medium::ALL);
-    for metric in ["snapshot", "clone", "removal", "destruction"] {
+    for metric in ["snapshot", "clone-at-once", "clone", "removal", "destruction"] {
         values(&rows, "betree.constant", "halite-betree", metric, 2 * 3);
         values(&rows, "betree.constant", "one-by-one", metric, 2);
     }

@@ -9,7 +9,8 @@
 //! `betree.targets` has a row for each target of which both sides were measured, by medium: `ratio`, the geometric mean
 //! of the ratios, with the least and the largest beside it, and `met`, 1 or 0. A ratio to a number has to hold in each
 //! row, so there the worst one is the value. Of several rows on the other side, as of all sizes of nodes, the largest
-//! counts. Targets are those of full sizes: a quick run says little about them.
+//! counts. Bytes written are compared of stores that took as many records, as a tree writes more the fuller it is. Targets
+//! are those of full sizes: a quick run says little about them.
 
 use serde_json::{Value, json};
 
@@ -336,7 +337,19 @@ impl Target {
                         !differs || name == "durability" || self.of.names(name) || other.names(name)
                     })
                 };
+                let inserted = |row: &Row| {
+                    let same = |other: &&&Row| {
+                        other.metric == "inserted"
+                            && other.subject == row.subject
+                            && other.params == row.params
+                    };
+                    rows.iter().find(same).map(|row| row.value)
+                };
+                let is_as_full = |found: &&&Row| {
+                    self.of.metric != "write-amplification" || inserted(found) == inserted(row)
+                };
                 let found = rows.iter().filter(|row| other.has(row)).filter(is_alike);
+                let found = found.filter(is_as_full);
                 found.map(|row| row.value).max_by(f64::total_cmp)
             }
         };
@@ -424,6 +437,22 @@ mod tests {
             (format!("in place / whole, throughput, {op}"), "pmem".to_owned(), ratio, met)
         });
         assert_eq!(judged(&rows), expected);
+    }
+
+    #[test]
+    fn bytes_written_of_a_store_that_took_fewer_records_are_not_compared() {
+        let of = |subject: &str, inserted: f64| {
+            let params = json!({"medium": "disk"});
+            ["inserted", "write-amplification"].map(|metric| {
+                let value = if metric == "inserted" { inserted } else { 4.0 };
+                row("betree.insert", subject, metric, params.clone(), value)
+            })
+        };
+        let alone = [of(BETREE, 100.0), of("rocksdb", 50.0)].concat();
+        assert_eq!(judged(&alone), []);
+        let name = "bytes written of inserts / RocksDB".to_owned();
+        let alike = [of(BETREE, 100.0), of("rocksdb", 100.0)].concat();
+        assert_eq!(judged(&alike), [(name, "disk".to_owned(), 1.0, false)]);
     }
 
     #[test]
