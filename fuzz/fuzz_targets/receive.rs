@@ -45,7 +45,8 @@ fn image() -> &'static Image {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut pool_options = PoolOptions::default();
         pool_options.size_max = 64 << 20;
-        let options = EngineOptions { pool_options, ..EngineOptions::new(folder.path().join("pool")) };
+        let options =
+            EngineOptions { pool_options, ..EngineOptions::new(folder.path().join("pool")) };
         let betree = Betree::open(&options).unwrap();
         let put = |space, key: &[u8], value: &[u8]| {
             betree.write(&[Op::Put { space, key, value }], Durability::Immediate).unwrap();
@@ -88,9 +89,9 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
             let seed = xxh3_64(&header[BEGIN + HEAD..][..16]);
             let first = u64::from_le_bytes(header[BEGIN + 8..][..8].try_into().unwrap());
             let (chunk_of, second) = chunk(seed, 1, 2, bytes);
-            let sum = [first, second].into_iter().fold(0, |sum, checksum| {
-                xxh3_64_with_seed(&checksum.to_le_bytes(), sum)
-            });
+            let sum = [first, second]
+                .into_iter()
+                .fold(0, |sum, checksum| xxh3_64_with_seed(&checksum.to_le_bytes(), sum));
             // The end that the content would have if it were one put.
             let numbers = [1, 0, 0, bytes.len() as u64, sum];
             let end: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();

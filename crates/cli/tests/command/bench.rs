@@ -186,6 +186,7 @@ fn wrong_input_is_refused_before_anything_is_measured() {
         ("rstore --pmem-price=-1", 2, "--pmem-price: -1 is no price"),
         ("soak --minutes 0", 2, "--minutes: 0 is not between"),
         ("soak --clients 0", 2, "--clients: 0 is not between"),
+        ("soak --engine mysql", 2, "--engine: there is no `mysql`; there is"),
         ("soak --repeats 2", 2, "--repeats: a soak is one long run"),
         ("soak --profile cxl", 2, "--profile: a profile slows down"),
         ("rstore --halite-bin nowhere", 2, "--halite-bin: there is no file nowhere"),
@@ -201,17 +202,28 @@ fn wrong_input_is_refused_before_anything_is_measured() {
 /// A longer soak is `HALITE_SOAK_MINUTES=30 cargo test -p halite-cli soak`.
 #[test]
 fn a_soaked_server_loses_nothing() {
+    soaked(&[], &["collected-blocks"]);
+}
+
+/// With a mirror whose files go and come back, snapshots and clones.
+#[test]
+fn a_soaked_pool_loses_nothing() {
+    soaked(&["--engine", "betree"], &["scrubs"]);
+}
+
+/// Soaks a server, whose rows of these metrics, beside the common ones, are not zero.
+fn soaked(more: &[&str], metrics: &[&str]) {
     let home = Home::in_memory();
     let minutes = std::env::var("HALITE_SOAK_MINUTES").unwrap_or_else(|_| "0.2".to_owned());
     let args = ["bench", "soak", "--minutes", &minutes, "--folder", ".", "--json", "rows.json"];
-    home.ok(&args);
+    home.ok(&[&args[..], more].concat());
     let rows: Value = serde_json::from_slice(&fs::read(home.path("rows.json")).unwrap()).unwrap();
     let of = |metric: &str| {
         let row = rows.as_array().unwrap().iter().find(|row| row["metric"] == metric).unwrap();
         row["value"].as_f64().unwrap()
     };
     assert_eq!(of("wrong"), 0.0);
-    for metric in ["acknowledged", "compared", "checks", "kills", "collected-blocks"] {
+    for metric in ["acknowledged", "compared", "checks", "kills"].iter().chain(metrics) {
         assert!(of(metric) > 0.0, "{metric}");
     }
     assert_eq!(fs::read_dir(home.path(".")).unwrap().count(), 1, "folders are left");

@@ -7,7 +7,14 @@ use halite::{
     engines,
 };
 
-const ALL: [Feature; 4] = [Feature::Objects, Feature::Pool, Feature::Datasets, Feature::Trees];
+const ALL: [Feature; 6] = [
+    Feature::Objects,
+    Feature::Pool,
+    Feature::Datasets,
+    Feature::Transfers,
+    Feature::Tiers,
+    Feature::Trees,
+];
 
 /// The error of a call of a feature, if there is one.
 fn call(db: &Database, feature: Feature) -> Option<Error> {
@@ -16,6 +23,8 @@ fn call(db: &Database, feature: Feature) -> Option<Error> {
         Feature::Objects => db.object_stores().err(),
         Feature::Pool => db.pool_status().err(),
         Feature::Datasets => space.kept_snapshots().err(),
+        Feature::Transfers => db.receive_token("fruit").err(),
+        Feature::Tiers => space.preference().err(),
         Feature::Trees => space.visit_tree(None, &mut |_| ControlFlow::Continue(())).err(),
     }
 }

@@ -36,6 +36,11 @@ pub struct Soak {
     #[arg(long, value_name = "BYTES", default_value_t = SoakOptions::default().pool_bytes)]
     pool_size: u64,
 
+    /// The engine, one of `halite serve --help`; of betree, devices, snapshots and clones are looked after, too [default:
+    /// that of the medium]
+    #[arg(long, value_name = "NAME")]
+    engine: Option<String>,
+
     /// The program `halite` [default: this one, or the one beside it]
     #[arg(long, value_name = "FILE")]
     halite_bin: Option<PathBuf>,
@@ -65,6 +70,7 @@ impl Soak {
             clients: self.clients,
             server_threads: self.server_threads,
             pool_bytes: self.pool_size,
+            engine: self.engine.clone(),
             halite_bin: self.halite_bin.clone(),
         };
         options.check()?;

@@ -83,7 +83,14 @@ impl Fleet {
     /// How a server is started that is to hold so many records.
     pub(super) fn launch(&self, records: u64, value_len: usize) -> Launch {
         let data_bytes = records.saturating_mul(KEY_LEN + value_len as u64);
-        Launch { threads: self.options.server_threads, size_max: None, data_bytes, index: None }
+        Launch {
+            threads: self.options.server_threads,
+            size_max: None,
+            data_bytes,
+            index: None,
+            engine: None,
+            topology: None,
+        }
     }
 
     pub(super) fn clients(&self, pipeline: usize) -> Clients {

@@ -59,9 +59,8 @@ pub(super) fn plan(fleet: &Fleet, run: &Run<'_>) -> u64 {
 pub(super) fn run(fleet: &Fleet, run: &mut Run<'_>) -> Result<()> {
     let small = if run.options.quick { POOL_BYTES_QUICK } else { POOL_BYTES };
     let pool_bytes = fleet.options.pool_bytes.unwrap_or(small);
-    let threads = fleet.options.server_threads;
     let launch =
-        Launch { threads, size_max: Some(pool_bytes), data_bytes: pool_bytes, index: None };
+        Launch { size_max: Some(pool_bytes), data_bytes: pool_bytes, ..fleet.launch(0, 0) };
     let (folder, interrupted) = (run.options.folder.clone(), run.interrupted());
     let servers = subjects(fleet)
         .into_iter()

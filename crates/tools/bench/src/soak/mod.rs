@@ -6,7 +6,11 @@
 //! Every few seconds the server is killed (`kill -9`), or asked to end, and started again; then every client first
 //! compares all of its keys. At the end, after one more kill, all keys are compared once more and `halite check`
 //! verifies every checksum. The server's memory is sampled meanwhile (`memory`): it must not grow.
+//!
+//! The engine betree is soaked on its pool and a mirror of two files, and looked after between two of its server's lives:
+//! snapshots, clones, scrubs, a file that goes and comes back (`administration`).
 
+mod administration;
 mod client;
 mod known;
 mod memory;
@@ -27,6 +31,7 @@ use crate::mix::mix;
 use crate::rstore::RstoreOptions;
 use crate::rstore::server::{Launch, Server, find};
 use crate::{Error, Params, Repeats, Result, Row, Run, Sample, Scratch};
+use administration::{Administration, TOPOLOGY};
 use client::{Client, Done};
 use memory::Memory;
 use values::{RECORD_BYTES, TWINS, Values};
@@ -35,6 +40,9 @@ use values::{RECORD_BYTES, TWINS, Values};
 pub const NAME: &str = "soak";
 
 const SUBJECT: &str = "halite";
+
+/// The engine that is looked after between the lives of its server.
+const WITH_POOL: &str = "betree";
 
 /// The part of the pool, in percent, that is live if every key has a value.
 const FILL: u64 = 60;
@@ -67,18 +75,21 @@ pub struct SoakOptions {
     pub server_threads: usize,
     /// Bytes of its pool.
     pub pool_bytes: u64,
+    /// The engine, if not the default of the medium.
+    pub engine: Option<String>,
     /// The program `halite`, if it is not this one or beside it.
     pub halite_bin: Option<PathBuf>,
 }
 
 impl Default for SoakOptions {
-    /// Half an hour, eight clients, two threads, 128 MiB.
+    /// Half an hour, eight clients, two threads, 128 MiB, the engine of the medium.
     fn default() -> Self {
         Self {
             time: Duration::from_secs(30 * 60),
             clients: 8,
             server_threads: 2,
             pool_bytes: 128 << 20,
+            engine: None,
             halite_bin: None,
         }
     }
@@ -98,7 +109,14 @@ impl SoakOptions {
                 return Err(Error::Wrong { option, why });
             }
         }
-        Ok(())
+        match &self.engine {
+            Some(engine) if !halite::ENGINES.contains(&&engine[..]) => {
+                let why =
+                    format!("there is no `{engine}`; there is {}", halite::ENGINES.join(", "));
+                Err(Error::Wrong { option: "--engine", why })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -170,6 +188,10 @@ struct Lives {
     recoveries: Vec<Duration>,
     collected_blocks: f64,
     memory: Memory,
+    /// What looks after the devices and the snapshots, of an engine that has these.
+    administration: Option<Administration>,
+    /// What was wrong between two lives.
+    wrong: Option<String>,
 }
 
 /// Soaks a server, and adds rows of the work done.
@@ -193,18 +215,21 @@ pub fn soak(options: &SoakOptions, run: &mut Run<'_>) -> Result<()> {
         place: Mutex::new(Place { life: 0, addr: None, stage: Stage::Working }),
         failed: AtomicBool::new(false),
     };
+    let has_pool = options.engine.as_deref() == Some(WITH_POOL);
     let launch = Launch {
         threads: options.server_threads,
         size_max: Some(options.pool_bytes),
         data_bytes: options.pool_bytes,
         index: None,
+        engine: options.engine.clone(),
+        topology: has_pool.then_some(TOPOLOGY),
     };
     let folder = run.options.folder.clone();
     let mut server = Server::start(&subject, &launch, &folder, run.interrupted())?;
     let values = Values::new(run.options.seed);
     run.plan(options.time.as_secs().max(1));
     let begin = Instant::now();
-    let (outcome, lives, done) = thread::scope(|scope| {
+    let (outcome, mut lives, done) = thread::scope(|scope| {
         let shared = &shared;
         let clients: Vec<_> = (0..options.clients)
             .map(|number| {
@@ -216,20 +241,25 @@ pub fn soak(options: &SoakOptions, run: &mut Run<'_>) -> Result<()> {
                 })
             })
             .collect();
-        let mut lives = Lives::default();
+        let administration = has_pool.then(|| Administration::of(&server, run.options.seed));
+        let mut lives = Lives { administration, ..Lives::default() };
         let outcome = live(&mut server, shared, options, run, &mut lives);
-        shared.failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+        let is_over = outcome.is_err() || lives.wrong.is_some();
+        shared.failed.fetch_or(is_over, Ordering::Relaxed);
         let panicked = |_| Err("a client panicked".to_owned());
         let done: Vec<_> =
             clients.into_iter().map(|client| client.join().unwrap_or_else(panicked)).collect();
         (outcome, lives, done)
     });
     let time = begin.elapsed();
-    let wrong = done.iter().find_map(|ended| ended.as_ref().err().cloned());
+    let wrong = done.iter().find_map(|ended| ended.as_ref().err().cloned()).or(lives.wrong.take());
     let done = Done::sum(done.into_iter().flatten());
     let mut params = Params::new();
     params.insert("clients".to_owned(), json!(options.clients));
     params.insert("server-threads".to_owned(), json!(options.server_threads));
+    if let Some(engine) = &options.engine {
+        params.insert("engine".to_owned(), json!(engine));
+    }
     params.insert("pool-bytes".to_owned(), json!(options.pool_bytes));
     params.insert("keys".to_owned(), json!((shared.keys + TWINS * groups) * options.clients));
     params.insert("durability".to_owned(), json!(subject.durability));
@@ -237,7 +267,7 @@ pub fn soak(options: &SoakOptions, run: &mut Run<'_>) -> Result<()> {
     outcome?;
     let verdict = match wrong {
         Some(wrong) => Err(wrong),
-        None => finish(&mut server, &done, &lives),
+        None => finish(&mut server, &done, &mut lives),
     };
     verdict.map_err(|why| {
         let kept = server.keep();
@@ -279,12 +309,19 @@ fn live(
         let is_last = begin.elapsed() >= options.time;
         let is_killed = is_last || random.u64(..100) < KILLED;
         shared.ends();
-        let started = server.restart(is_killed)?;
+        server.end(is_killed)?;
         if is_killed {
             lives.kills += 1
         } else {
             lives.stops += 1
         }
+        if let Some(administration) = &mut lives.administration
+            && let Err(why) = administration.turn()
+        {
+            lives.wrong = Some(why);
+            return Ok(());
+        }
+        let started = server.start_again()?;
         server.wait_until_ready(run.interrupted())?;
         lives.recoveries.push(started.elapsed());
         shared.serves(server.target.addr, if is_last { Stage::Checked } else { Stage::Working });
@@ -295,7 +332,7 @@ fn live(
 }
 
 /// Checks the last server's data, its memory and its medium.
-fn finish(server: &mut Server, done: &Done, lives: &Lives) -> std::result::Result<(), String> {
+fn finish(server: &mut Server, done: &Done, lives: &mut Lives) -> std::result::Result<(), String> {
     let size = server.talk().and_then(|mut talk| {
         talk.text(&["DBSIZE"]).map_err(|source| server.network("count its records", source))
     });
@@ -303,7 +340,10 @@ fn finish(server: &mut Server, done: &Done, lives: &Lives) -> std::result::Resul
     if size != done.present.to_string() {
         return Err(format!("the server has {size} keys, the clients know of {}", done.present));
     }
-    server.stop().map_err(|error| error.to_string())?;
+    server.end(false).map_err(|error| error.to_string())?;
+    if let Some(administration) = &mut lives.administration {
+        administration.finish()?;
+    }
     let (program, folder) = server.database();
     let mut check = Command::new(program);
     check.arg("check").arg(folder).stdin(Stdio::null());
@@ -338,7 +378,9 @@ fn add_rows(
         Sample::new("dram-max", "B", lives.memory.most() as f64),
         Sample::new("dram-growth", "x", lives.memory.growth()),
     ];
-    for sample in samples {
+    let administration = lives.administration.as_ref().map(Administration::counts);
+    let administration = administration.into_iter().flatten().map(|(name, n)| count(name, n));
+    for sample in samples.into_iter().chain(administration) {
         let Sample { metric, unit, value } = sample;
         let repeats = Repeats { metric, unit, values: vec![value] };
         if let Some(row) = Row::of(NAME, SUBJECT, params, &repeats) {

@@ -10,11 +10,13 @@ mod talk;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::load::Target;
+use crate::child::Child;
 use crate::scratch::Home;
 use crate::{Error, Result};
 use process::Process;
@@ -46,6 +48,9 @@ impl Server {
         interrupted: &AtomicBool,
     ) -> Result<Self> {
         let home = Home::new(folder)?;
+        if let Some(topology) = launch.topology {
+            make_pool(subject, topology, &Subject::data(home.path()))?;
+        }
         let (process, target) = started(subject, launch, home.path())?;
         let subject = subject.clone();
         let mut server = Self { subject, target, process, home, launch: launch.clone() };
@@ -56,15 +61,20 @@ impl Server {
     /// Ends it, as by `kill -9` or as it is asked to end, and starts it on the same folder; returns
     /// when that was. It may not answer yet.
     pub(crate) fn restart(&mut self, is_killed: bool) -> Result<Instant> {
-        if is_killed { self.process.kill() } else { self.process.stop() }?;
+        self.end(is_killed)?;
+        self.start_again()
+    }
+
+    /// Ends it, as by `kill -9` or as it is asked to end.
+    pub(crate) fn end(&mut self, is_killed: bool) -> Result<()> {
+        if is_killed { self.process.kill() } else { self.process.stop() }
+    }
+
+    /// Starts a server that has ended on the same folder; returns when that was. It may not answer yet.
+    pub(crate) fn start_again(&mut self) -> Result<Instant> {
         let begin = Instant::now();
         (self.process, self.target) = started(&self.subject, &self.launch, self.home.path())?;
         Ok(begin)
-    }
-
-    /// Ends it as it is asked to.
-    pub(crate) fn stop(&mut self) -> Result<()> {
-        self.process.stop()
     }
 
     /// Ends it, and keeps its folder, which is returned.
@@ -182,6 +192,18 @@ fn started(subject: &Subject, launch: &Launch, folder: &Path) -> Result<(Process
     })?;
     let process = Process::spawn(name, subject.command(launch, folder, addr.port()), folder)?;
     Ok((process, Target { name: name.to_owned(), addr, protocol: subject.protocol() }))
+}
+
+/// Makes a database of Halite on these devices.
+fn make_pool(subject: &Subject, topology: &str, data: &Path) -> Result<()> {
+    let failed = |why| Error::Server { server: subject.name().to_owned(), why };
+    let mut command = Command::new(subject.program());
+    command.args(["pool", "init", "--topology", topology]).arg(data).stdin(Stdio::null());
+    match Child::run(command) {
+        Ok((status, _)) if status.success() => Ok(()),
+        Ok((_, said)) => Err(failed(format!("halite pool init: {}", said.trim()))),
+        Err(error) => Err(failed(format!("halite pool init: {error}"))),
+    }
 }
 
 /// A port of the loopback interface on which no process listens at the moment.

@@ -65,6 +65,10 @@ pub(crate) struct Launch {
     pub(crate) data_bytes: u64,
     /// The index of a store that has several, if not its default.
     pub(crate) index: Option<&'static str>,
+    /// The engine of a store that has several, if not its default.
+    pub(crate) engine: Option<String>,
+    /// The devices of a store of Halite that are made before its server starts, if it has some.
+    pub(crate) topology: Option<&'static str>,
 }
 
 impl Launch {
@@ -206,6 +210,9 @@ impl Subject {
                 }
                 if let (Kind::Halite, Some(index)) = (self.kind, launch.index) {
                     command.args(["--index", index]);
+                }
+                if let (Kind::Halite, Some(engine)) = (self.kind, &launch.engine) {
+                    command.args(["--engine", engine]);
                 }
                 self.take_threads(&mut command, launch);
             }
