@@ -3,7 +3,8 @@
 //! explore its key spaces and its threads.
 //!
 //! `HALITE_LAB_SEEDS` sets how many histories of each pool there are, `HALITE_LAB_SEED` the first of those that are no
-//! fixed ones, and `HALITE_LAB_JOBS` the pools of which the names or rules have that in them.
+//! fixed ones, `HALITE_LAB_JOBS` the pools of which the names or rules have that in them, and `HALITE_LAB_IMAGES` the
+//! images of a history.
 
 mod betree_pools;
 mod seeds;
@@ -52,11 +53,10 @@ fn explore(pools: &Pools, rules: Rules, seeds: &[u64], images: u64) -> Tally {
 
 #[test]
 fn pools_come_back_from_power_cuts() {
-    let (fixed, images) = if is_deep("betree") { (2, 300) } else { (1, 40) };
-    let seeds: Vec<_> = seeds(number("HALITE_LAB_SEEDS").unwrap_or(fixed)).collect();
+    let seeds: Vec<_> = seeds(number("HALITE_LAB_SEEDS").unwrap_or(1)).collect();
     let rules = if is_deep("betree") { &Rules::ALL[..] } else { &[Rules::Memory] };
     let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();
-    let images = number("HALITE_LAB_IMAGES").unwrap_or(images);
+    let images = number("HALITE_LAB_IMAGES").unwrap_or(40);
     for pools in &POOLS {
         for &rules in rules {
             if format!("{} {}", pools.name, rules.name()).contains(&of_jobs) {
@@ -68,7 +68,7 @@ fn pools_come_back_from_power_cuts() {
 
 #[test]
 fn leaves_whose_syncs_fail_are_not_taken_for_whole() {
-    let seeds: Vec<_> = seeds(if is_deep("betree") { 12 } else { 2 }).collect();
+    let seeds: Vec<_> = seeds(if is_deep("betree") { 4 } else { 2 }).collect();
     let mirror = Pools::of("betree-pool-mirror");
     assert!(explore(&mirror, Rules::FailingSyncs, &seeds, 20).crash_points > 0);
 }

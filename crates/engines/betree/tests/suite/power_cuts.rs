@@ -96,5 +96,5 @@ fn migrating() {
 
 #[test]
 fn threads() {
-    survive("threads", 2, 200);
+    survive("threads", 1, 60);
 }
