@@ -39,6 +39,9 @@ const FAST_PART: u64 = 5;
 /// Bytes that the engine keeps free in each class.
 const KEPT_FREE: u64 = 16 << 20;
 
+/// Bytes of data at least: of less, metadata would take what the fast class may have.
+const DATA_MIN: u64 = 64 * MIB;
+
 /// A class has a multiple of this.
 const MIB: u64 = 1 << 20;
 
@@ -55,6 +58,10 @@ fn is_measured(setting: &Setting<'_>) -> bool {
     setting.media_count() == Medium::ALL.len() as u64
 }
 
+fn data(setting: &Setting<'_>) -> u64 {
+    setting.object_bytes.max(DATA_MIN)
+}
+
 pub(super) fn plan(setting: &Setting<'_>, run: &Run<'_>) -> u64 {
     let contenders = if is_measured(setting) { POLICIES.len() as u64 } else { 0 };
     contenders * u64::from(run.options.repeats)
@@ -65,13 +72,14 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
         return Ok(());
     }
     let (options, interrupted) = (run.options.clone(), run.interrupted());
-    let records = setting.object_bytes / VALUE_LEN as u64;
+    let data = data(setting);
+    let records = data / VALUE_LEN as u64;
     let reading = Reading::new(setting, records, &options, interrupted);
     let params = [
         ("medium", json!("both")),
         ("records", json!(records)),
         ("value-len", json!(VALUE_LEN)),
-        ("fast", json!(setting.object_bytes / FAST_PART)),
+        ("fast", json!(data / FAST_PART)),
         ("threads", json!(setting.options.threads)),
         ("theta", json!(THETA)),
     ];
@@ -91,7 +99,7 @@ fn measured(
 ) -> Result<Vec<Sample>> {
     let home = Home::new(&setting.folder(Medium::Pmem, run))?;
     let slow = Home::new(&setting.folder(Medium::Disk, run))?;
-    let fast = setting.object_bytes / FAST_PART;
+    let fast = data(setting) / FAST_PART;
     let capacity = (fast + KEPT_FREE).next_multiple_of(MIB);
     let classes = format!("pmem:@{capacity} ; {}", file(&slow.path().join("slow")));
     let migration = policy.map(|policy| Migration {
@@ -108,9 +116,12 @@ fn measured(
         migration,
         ..BetreeOptions::default()
     };
-    let store = open(home.path(), own, run)?;
+    let store = open(home.path(), own.clone(), run)?;
     let space = store.key_space("bench").map_err(failed("make a key space"))?;
     reading.load(&store, space)?;
+    // Closing brings what the memtable has to the tree, where migration looks.
+    drop(store);
+    let store = open(home.path(), own, run)?;
     let mut moved = 0;
     for round in 0..ROUNDS {
         reading.read(&store, space, setting.time / ROUNDS, round)?;
