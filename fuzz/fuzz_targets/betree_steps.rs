@@ -3,7 +3,7 @@
 #![no_main]
 
 #[path = "../../crates/tools/lab/tests/betree_pools/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the lab's own tests use the rest")]
 mod betree_pools;
 
 use betree_pools::POOLS;

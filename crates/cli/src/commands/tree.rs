@@ -186,7 +186,10 @@ fn as_json(part: &TreePart) -> Value {
 }
 
 fn extents_of(stored: &StoredPart) -> Value {
-    let extent = |(BlockPlace { class, vdev, block }, blocks): &(BlockPlace, u32)| json!({ "class": class, "vdev": vdev, "block": block, "blocks": blocks });
+    let extent = |(place, blocks): &(BlockPlace, u32)| {
+        let BlockPlace { class, vdev, block } = place;
+        json!({ "class": class, "vdev": vdev, "block": block, "blocks": blocks })
+    };
     stored.extents.iter().map(extent).collect()
 }
 

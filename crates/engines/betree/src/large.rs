@@ -2,7 +2,6 @@
 //!
 //! A commit writes them before its record goes to the log, and syncs the vdevs: the log never leads to extents that a
 //! crash may take. They move through the tree as references, and are written once.
-
 //!
 //! The pieces of a value, and those of the values of a batch or of a range of an object, are written and read side by
 //! side, by the queues of their vdevs. In persistent memory a piece is read to where it is wanted, without a queue.

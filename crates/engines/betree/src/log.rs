@@ -64,7 +64,8 @@ impl Log {
             return Ok(Self::Pool(PoolLog::open(found).map_err(from_log)?));
         }
         // A repair may have set aside what the superblock knows of.
-        let known = if is_repaired { Known::default() } else { known_files(superblock) };
+        let known = known_files(superblock);
+        let known = if is_repaired { Known { first: 0, end: (0, 0), ..known } } else { known };
         let found = Found::read(disk, identity, known, |batch| {
             replay(batch.sequence, batch.records, batch.payload)
         });
@@ -193,9 +194,11 @@ impl Log {
     }
 }
 
-/// The bounds of a log in files, as a superblock has them.
+/// The bounds of a log in files, as a superblock has them. A repair may have cut the log below the sequence that the
+/// trees have: it goes on behind that sequence, and no replay needs what is missing.
 pub(crate) fn known_files(superblock: &Superblock) -> Known {
-    Known { first: superblock.log_first, resumed: 0, end: superblock.log_end }
+    let Superblock { log_first, log_end, applied, .. } = *superblock;
+    Known { first: log_first, resumed: applied + 1, end: log_end }
 }
 
 /// Reads the log in the pool, and changes nothing.

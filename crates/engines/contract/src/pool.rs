@@ -100,7 +100,7 @@ pub struct Lost {
     pub dataset: Option<String>,
     /// Keys of which some are lost: all that are, are among them.
     pub keys: Option<KeyRange>,
-    /// What each device has.
+    /// The reason: the state of each device.
     pub why: String,
 }
 
@@ -119,7 +119,7 @@ pub struct ScrubReport {
     pub repaired: u64,
     /// Extents that are lost.
     pub lost: u64,
-    /// What is lost, the first [`LOST_MAX`], as far as it was found since the store was opened.
+    /// The lost extents, the first [`LOST_MAX`], as far as they were found since the store was opened.
     pub errors: Vec<Lost>,
     /// Seconds since 1970 at its end, or where it was stopped.
     pub second: u64,

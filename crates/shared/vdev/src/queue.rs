@@ -222,7 +222,7 @@ impl Shared {
 }
 
 impl Drop for Queue {
-    /// What was not begun is left to the threads that wait for it.
+    /// Requests that were not begun are left to the threads that wait for them.
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.is_closing = true;

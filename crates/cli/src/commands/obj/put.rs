@@ -112,7 +112,7 @@ impl Put {
             .and_then(|()| store.sync().map_err(failed))
             .and_then(|()| finish(store, name).map_err(failed));
         if written.is_err() {
-            // What cannot be deleted is replaced by the next object.
+            // A hidden object that cannot be deleted is replaced by the next one.
             let _ = give_up(store);
         }
         written

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::size::{count, grouped, human};
 use crate::{escape, time};
 
-/// What was read, and how it was, on one line.
+/// The counts of a pass, on one line.
 pub(super) fn summary(report: &ScrubReport) -> String {
     let (extents, bytes) = (count(report.extents, "extent"), human(report.bytes));
     let found = match report.damaged {
@@ -34,7 +34,7 @@ pub(super) fn state(report: Option<&ScrubReport>) -> String {
     }
 }
 
-/// What is lost, a line each.
+/// The lost extents, a line each.
 pub(super) fn losses(report: &ScrubReport) -> String {
     let mut text = String::new();
     for lost in &report.errors {

@@ -26,7 +26,7 @@ const AHEAD: usize = 32;
 /// Tells whether the bytes of an extent are right.
 pub(super) type Check = Box<dyn Fn(&[u8]) -> bool + Send>;
 
-/// What an extent is.
+/// The meaning of an extent, for messages.
 pub(super) struct Place {
     what: &'static str,
     /// The dataset or the snapshot that has it, and the keys: of what is below a tree.
@@ -50,7 +50,7 @@ pub(super) struct Visit {
     pub(super) check: Check,
 }
 
-/// What became of an extent, or why that is not known and whether it is lost.
+/// The outcome of a visit: the damage and the repairs; or whether the extent is lost, and the reason.
 type Healed = Result<ScrubResult, (bool, String)>;
 
 /// A request that was submitted.
@@ -90,7 +90,7 @@ fn described(error: &halite_vdev::Error) -> (bool, String) {
 }
 
 impl Pass<'_> {
-    /// What an extent is that the walk comes to.
+    /// The place of an extent that the walk comes to.
     pub(super) fn place(&self, what: &'static str, keys: Option<Bounds<'_>>) -> Place {
         let keys =
             keys.map(|(low, high)| (low.unwrap_or_default().to_vec(), high.map(<[u8]>::to_vec)));

@@ -87,7 +87,7 @@ struct Pass<'a> {
     snapshot: Option<SnapshotId>,
     /// The view that keeps the extents that are visited.
     view: Option<Arc<View>>,
-    /// What was submitted, and is not counted yet: the earliest first.
+    /// The requests that were submitted and are not counted yet: the earliest first.
     ahead: VecDeque<Ahead>,
     memory: Memory,
     /// Bytes until a newer view is taken.

@@ -30,8 +30,8 @@ pub(crate) struct WrittenLarge<'a> {
 }
 
 impl<'a> WrittenLarge<'a> {
-    /// Writes the large ones among the values of keys of datasets side by side, durably, with one sync behind all. Their numbers ascend. Where
-    /// there is no room, it is sought once in what was replaced or removed since the last time.
+    /// Writes the large ones among the values of keys of datasets side by side, durably, with one sync behind all. Their
+    /// numbers ascend. Where there is no room, it is sought once in the space of values that were replaced or removed.
     pub(crate) fn write<'v>(
         store: &'a Store,
         values: impl Iterator<Item = NumberedValue<'v>> + Clone,

@@ -168,7 +168,7 @@ impl PoolFound {
     }
 }
 
-/// What the frames of a segment tell about those that are not whole.
+/// The evidence that the whole frames of a segment give of those that are not whole.
 #[derive(Default)]
 struct Searched {
     /// The offset of the first frame that proves that something was lost.

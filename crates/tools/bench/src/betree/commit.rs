@@ -1,7 +1,7 @@
 //! Durable commits of records of 16 + 100 bytes: their latency, the fences of one in persistent memory, and the syncs
 //! of one on a disk, beside the LSM engine.
 //!
-//! What a store does in the background meanwhile is in the time, and in the counts.
+//! The background work of a store is in the time, and in the counts.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;

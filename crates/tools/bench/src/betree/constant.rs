@@ -1,4 +1,4 @@
-//! What takes the same time whatever a dataset's size: a snapshot, a clone, and the removal of a range of a million
+//! Calls that are to take the same time at any size of a dataset: a snapshot, a clone, and the removal of a range of a million
 //! keys; beside the removal of as many keys one by one, a thousand a commit, each commit durable.
 //!
 //! A snapshot is durable when its record is in the log, and is made when the memtable before it is flushed. So there are

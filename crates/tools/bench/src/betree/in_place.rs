@@ -1,4 +1,4 @@
-//! What a byte of the user costs by the way in which nodes are written (Haura §6): YCSB A and F, and random inserts,
+//! The cost of a byte of the user by the way in which nodes are written (Haura §6): YCSB A and F, and random inserts,
 //! with values of 1000 bytes.
 //!
 //! `copy-on-write` writes a buffer anew at each arrival (`runs_max` = 1), with nodes of 4 MiB, as the paper's engine

@@ -333,7 +333,7 @@ impl Target {
                     let mut params = row.params.iter();
                     params.all(|(name, value)| {
                         let differs = found.params.get(name).is_some_and(|found| found != value);
-                        // What two subjects do for durability is in both of their rows, and differs.
+                        // The durability of two subjects is in both of their rows, and differs.
                         !differs || name == "durability" || self.of.names(name) || other.names(name)
                     })
                 };

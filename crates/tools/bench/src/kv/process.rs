@@ -31,7 +31,7 @@ pub(crate) fn disk_written_bytes() -> Option<u64> {
 }
 
 /// Bytes that the process handed to calls of the kernel that write, to files in memory as well as to those on disks.
-/// What it stores through mappings of files is not among them.
+/// Stores through mappings of files are not among them.
 pub(crate) fn call_written_bytes() -> Option<u64> {
     io("wchar:")
 }

@@ -1,4 +1,4 @@
-//! What is done to a pool between two lives of its server: snapshots, clones, scrubs, and devices that go and come back.
+//! Administration of a pool between two lives of its server: snapshots, clones, scrubs, and devices that go and come back.
 //!
 //! A turn is a call of the program `halite` on the database, which the server has left as a kill or a stop left it. A
 //! snapshot's content, and that of a clone, is known by the digest of a scan: it has to be the same as long as it is

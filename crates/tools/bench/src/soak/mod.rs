@@ -188,9 +188,9 @@ struct Lives {
     recoveries: Vec<Duration>,
     collected_blocks: f64,
     memory: Memory,
-    /// What looks after the devices and the snapshots, of an engine that has these.
+    /// The administration of devices and snapshots, of an engine that has these.
     administration: Option<Administration>,
-    /// What was wrong between two lives.
+    /// The first fault between two lives.
     wrong: Option<String>,
 }
 

@@ -155,7 +155,7 @@ fn an_interrupted_resilver_goes_on_where_it_was_also_behind_a_reopening() {
             if extents < 60 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         let part = part.unwrap();
-        // What was read ahead is done.
+        // The extents that were read ahead are done.
         assert!(!part.is_complete && (60..60 + AHEAD).contains(&part.extents));
         assert_eq!(states(&engine)[0], (LeafState::Online, true));
         drop(engine);
