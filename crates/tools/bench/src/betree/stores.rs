@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use halite::{Batch, BetreeOptions, Database, Domain, Durability, KeySpace};
+use halite::{BetreeOptions, Database, Domain, KeySpace};
 use halite_pmem::Profile;
 
 use crate::RunOptions;
-use crate::kv::{Counters, Pair, Session, Store, StoreResult};
+use crate::kv::{Counters, Session, SpaceSession, Store, StoreResult};
 
 /// The engine, opened as a database.
 pub(super) struct BetreeStore {
@@ -55,51 +55,10 @@ impl Store for BetreeStore {
 
     fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
         let (db, space) = self.open.as_ref().ok_or("the store is closed")?;
-        Ok(Box::new(BetreeSession { space, batch: db.batch() }))
+        Ok(Box::new(SpaceSession::new(db, space)))
     }
 
     fn counters(&self) -> Option<Counters> {
         self.open.as_ref().map(|(db, _)| Counters::of(&db.stats()))
-    }
-}
-
-/// The engine as one thread sees it.
-struct BetreeSession<'a> {
-    space: &'a KeySpace,
-    batch: Batch,
-}
-
-impl Session for BetreeSession<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        Ok(self.space.put(key, value)?)
-    }
-
-    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
-        for (key, value) in pairs {
-            self.batch.put(self.space, key, value);
-        }
-        Ok(self.batch.commit_and_clear(Durability::Immediate)?)
-    }
-
-    fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        self.space.get(key)?.iter().for_each(|value| read(value));
-        Ok(())
-    }
-
-    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
-        Ok(self.space.delete(key)?)
-    }
-
-    fn scan(
-        &mut self,
-        start: &[u8],
-        limit: u64,
-        read: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> StoreResult<()> {
-        for pair in self.space.range(start..)?.take(limit as usize) {
-            let (key, value) = pair?;
-            read(&key, &value);
-        }
-        Ok(())
     }
 }

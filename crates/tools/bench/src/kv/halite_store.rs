@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use halite::{Database, ENGINES, KeySpace};
+use halite::{Batch, Database, Durability, ENGINES, KeySpace};
 use halite_pmem::Profile;
 
-use super::store::{Counters, Session, Store, StoreResult};
+use super::store::{Counters, Pair, Session, Store, StoreResult};
 
 /// Halite through its public face, each put durable when it returns.
 #[derive(Debug)]
@@ -85,8 +85,8 @@ impl Store for HaliteStore {
     }
 
     fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
-        let (_, space) = self.open.as_ref().ok_or("the store is closed")?;
-        Ok(Box::new(space))
+        let (db, space) = self.open.as_ref().ok_or("the store is closed")?;
+        Ok(Box::new(SpaceSession::new(db, space)))
     }
 
     fn count(&self) -> StoreResult<Option<u64>> {
@@ -100,20 +100,37 @@ impl Store for HaliteStore {
     }
 }
 
-impl Session for &KeySpace {
+/// A key space of a database as one thread sees it, with a batch that is used again.
+pub(crate) struct SpaceSession<'a> {
+    space: &'a KeySpace,
+    batch: Batch,
+}
+
+impl<'a> SpaceSession<'a> {
+    pub(crate) fn new(db: &Database, space: &'a KeySpace) -> Self {
+        Self { space, batch: db.batch() }
+    }
+}
+
+impl Session for SpaceSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        Ok(KeySpace::put(self, key, value)?)
+        Ok(self.space.put(key, value)?)
+    }
+
+    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
+        for (key, value) in pairs {
+            self.batch.put(self.space, key, value);
+        }
+        Ok(self.batch.commit_and_clear(Durability::Immediate)?)
     }
 
     fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        if let Some(value) = KeySpace::get(self, key)? {
-            read(&value);
-        }
+        self.space.get(key)?.iter().for_each(|value| read(value));
         Ok(())
     }
 
     fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
-        Ok(KeySpace::delete(self, key)?)
+        Ok(self.space.delete(key)?)
     }
 
     fn scan(
@@ -122,7 +139,7 @@ impl Session for &KeySpace {
         limit: u64,
         read: &mut dyn FnMut(&[u8], &[u8]),
     ) -> StoreResult<()> {
-        for pair in self.range(start..)?.take(limit as usize) {
+        for pair in self.space.range(start..)?.take(limit as usize) {
             let (key, value) = pair?;
             read(&key, &value);
         }

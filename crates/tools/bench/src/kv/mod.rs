@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 pub use distribution::Distribution;
 pub use halite_store::HaliteStore;
+pub(crate) use halite_store::SpaceSession;
 pub use killed::{ChildCommand, load_and_wait};
 pub(crate) use killed::{spawn_and_kill, tell_and_wait};
 pub use options::{KvOptions, Length};

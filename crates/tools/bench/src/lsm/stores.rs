@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use halite::{Batch, Database, Durability, Durable, KeySpace, LsmOptions};
+use halite::{Database, Durable, KeySpace, LsmOptions};
 use halite_lsm::experiments::{CommitPoints, WaitStrategy};
 use halite_pmem::Profile;
 
 use crate::RunOptions;
-use crate::kv::{Counters, Memory, Pair, Session, Store, StoreResult};
+use crate::kv::{Counters, Memory, Session, SpaceSession, Store, StoreResult};
 
 /// The subjects.
 pub(crate) const XP: &str = "xp";
@@ -120,7 +120,7 @@ impl Store for LsmStore {
 
     fn session(&self) -> StoreResult<Box<dyn Session + '_>> {
         let (db, space) = self.open.as_ref().ok_or("the store is closed")?;
-        Ok(Box::new(LsmSession { space, batch: db.batch() }))
+        Ok(Box::new(SpaceSession::new(db, space)))
     }
 
     fn set_memory(&mut self, memory: Memory) {
@@ -138,46 +138,5 @@ impl Store for LsmStore {
     fn counters(&self) -> Option<Counters> {
         let stats = self.open.as_ref().map(|(db, _)| db.stats())?;
         Some(Counters::of(&stats))
-    }
-}
-
-/// The engine as one thread sees it.
-struct LsmSession<'a> {
-    space: &'a KeySpace,
-    batch: Batch,
-}
-
-impl Session for LsmSession<'_> {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> StoreResult<()> {
-        Ok(self.space.put(key, value)?)
-    }
-
-    fn put_all(&mut self, pairs: &[Pair]) -> StoreResult<()> {
-        for (key, value) in pairs {
-            self.batch.put(self.space, key, value);
-        }
-        Ok(self.batch.commit_and_clear(Durability::Immediate)?)
-    }
-
-    fn get(&mut self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        self.space.get(key)?.iter().for_each(|value| read(value));
-        Ok(())
-    }
-
-    fn delete(&mut self, key: &[u8]) -> StoreResult<()> {
-        Ok(self.space.delete(key)?)
-    }
-
-    fn scan(
-        &mut self,
-        start: &[u8],
-        limit: u64,
-        read: &mut dyn FnMut(&[u8], &[u8]),
-    ) -> StoreResult<()> {
-        for pair in self.space.range(start..)?.take(limit as usize) {
-            let (key, value) = pair?;
-            read(&key, &value);
-        }
-        Ok(())
     }
 }
