@@ -15,7 +15,7 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use halite_alloc::Segments;
 use halite_cache::BlockCache;
-use halite_contract::{Direction, EngineOptions, Error, Health, KeyRange, Recovery, Result};
+use halite_contract::{Direction, EngineOptions, Error, KeyRange, Recovery, Result};
 use halite_disk::Disk;
 use halite_pmem::Pool;
 
@@ -185,6 +185,7 @@ fn open_made(
     let storage =
         Storage::new(vdevs, generation + 1, RESERVE_BLOCKS, settings.on_threads, &mut space)?;
     let storage = Arc::new(storage);
+    let health = Arc::clone(storage.health());
     settings.tree.placement.check(storage.classes().len())?;
     let labels = Labels::resume(&current, home.pool().random()?, storage.generation(), pool);
     let cache = Arc::new(BlockCache::new(own.cache_bytes, settings.tree.part_bytes));
@@ -269,7 +270,7 @@ fn open_made(
         retired: Retired::default(),
         room: Default::default(),
         signals: Signals::default(),
-        health: Health::default(),
+        health,
         is_passing: Default::default(),
         returns: AtomicU64::new(0),
         passes: Default::default(),

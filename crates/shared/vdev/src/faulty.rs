@@ -85,6 +85,7 @@ impl Leaf for Faulty {
     }
 
     fn grow_to(&self, blocks: u64) -> Result<()> {
+        self.fail(&self.fails_writes)?;
         self.inner.grow_to(blocks)
     }
 

@@ -257,6 +257,21 @@ fn a_block_that_cannot_be_read_is_repaired_from_the_others() {
 }
 
 #[test]
+fn a_leaf_that_fails_to_grow_is_faulted_and_is_not_taken_for_a_full_one() {
+    for (arrangement, count) in ALL {
+        let (leaves, vdev) = Faulty::vdev(arrangement, count, 500);
+        let spare = redundancy(arrangement, count);
+        leaves[..spare].iter().for_each(|leaf| leaf.fails_writes.store(true, Relaxed));
+        vdev.grow_to(5000).unwrap();
+        assert!(vdev.blocks() >= 5000);
+        assert_eq!(vdev.leaves().iter().filter(|leaf| leaf.is_stale).count(), spare, "{vdev}");
+        leaves[spare].fails_writes.store(true, Relaxed);
+        let error = vdev.grow_to(9000).unwrap_err();
+        assert!(!matches!(error, Error::NoSpace { .. }), "{vdev}: {error}");
+    }
+}
+
+#[test]
 fn no_leaf_is_taken_away_that_is_needed() {
     let (_, vdev) = Faulty::vdev(Arrangement::Mirror, 2, 500);
     vdev.set_offline(0).unwrap();

@@ -109,16 +109,22 @@ impl Vdev {
         self.members.least(|leaf| leaf.blocks_max()).saturating_mul(self.width())
     }
 
-    /// Grows the address space to so many blocks at least.
+    /// Grows the address space to so many blocks at least. Leaves that fail for another reason than lack of space are
+    /// faulted if the others have enough.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; those of the devices. The vdev is then as long as its shortest leaf.
+    /// [`Error::NoSpace`], [`Error::TooFewLeaves`]; that of the only leaf. The vdev is then as long as its shortest leaf.
     pub fn grow_to(&self, blocks: u64) -> Result<()> {
         let rows = blocks.div_ceil(self.width());
-        for leaf in self.members.iter().filter_map(|member| member.writable()) {
-            leaf.grow_to(rows)?;
-        }
-        Ok(())
+        let mut full = None;
+        self.members.each("grow", |_, _, leaf| match leaf.grow_to(rows) {
+            Err(error @ Error::NoSpace { .. }) => {
+                full = Some(error);
+                Ok(())
+            }
+            grown => grown,
+        })?;
+        full.map_or(Ok(()), Err)
     }
 
     fn check(&self, extent: Extent) -> Result<()> {

@@ -9,6 +9,7 @@
 
 use super::bitmap::Statistics;
 use super::device::{DeviceSpace, DeviceUse};
+use crate::Result;
 
 /// Blocks that a vdev takes in its turn, on average: 2 MiB.
 const TURN_BLOCKS: u64 = halite_vdev::SEGMENT_BLOCKS;
@@ -27,8 +28,11 @@ pub(crate) enum Purpose {
 /// Makes vdevs larger.
 pub(crate) trait Growth {
     /// Gives a vdev that has no room for an extent more blocks: at least `least` in all, if it can. Returns how many it
-    /// has then; `None`: it cannot grow.
-    fn grow(&mut self, class: u8, vdev: u16, least: u64) -> Option<u64>;
+    /// has then; `None`: there is no room on its devices.
+    ///
+    /// # Errors
+    /// Those of the devices: a failed sync must not look like a full device.
+    fn grow(&mut self, class: u8, vdev: u16, least: u64) -> Result<Option<u64>>;
 }
 
 /// Blocks of its address space that a vdev takes for an extent of so many blocks of data.
@@ -87,13 +91,17 @@ impl Class {
         &mut self.vdevs
     }
 
-    /// Allocates an extent, hidden from the stored bitmap. Returns the vdev and the first block; `None`: no vdev has room for it, and none can grow.
+    /// Allocates an extent, hidden from the stored bitmap. Returns the vdev and the first block; `None`:
+    /// no vdev has room for it, and none can grow.
+    ///
+    /// # Errors
+    /// Those of the growth.
     pub(crate) fn allocate(
         &mut self,
         blocks: u32,
         purpose: Purpose,
         growth: &mut dyn Growth,
-    ) -> Option<(usize, u64)> {
+    ) -> Result<Option<(usize, u64)>> {
         let kept = match purpose {
             Purpose::Data => self.reserve,
             Purpose::Metadata => self.reserve / 2,
@@ -101,9 +109,16 @@ impl Class {
         };
         let (turn, count) = (self.turn, self.vdevs.len());
         let in_turn = move || (turn..turn + count).map(move |vdev| vdev % count);
-        in_turn().find_map(|vdev| self.allocate_of(vdev, blocks, kept)).or_else(|| {
-            in_turn().find_map(|vdev| self.allocate_of_grown(vdev, blocks, kept, growth))
-        })
+        if let Some(found) = in_turn().find_map(|vdev| self.allocate_of(vdev, blocks, kept)) {
+            return Ok(Some(found));
+        }
+        for vdev in in_turn() {
+            let found = self.allocate_of_grown(vdev, blocks, kept, growth)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     /// Allocates an extent of a vdev.
@@ -133,18 +148,19 @@ impl Class {
         blocks: u32,
         kept: u64,
         growth: &mut dyn Growth,
-    ) -> Option<(usize, u64)> {
+    ) -> Result<Option<(usize, u64)>> {
         let actual = u64::from((self.vdevs[vdev].actual_blocks)(blocks));
         if actual > halite_vdev::SEGMENT_BLOCKS {
-            return None;
+            return Ok(None);
         }
         let capacity = self.vdevs[vdev].space.blocks().capacity;
         let lacked = (kept + actual).saturating_sub(self.free());
         // A run of the new blocks alone, behind the next border that it may not cross.
         let least = capacity.next_multiple_of(halite_vdev::SEGMENT_BLOCKS) + actual;
-        let grown = growth.grow(self.number, vdev as u16, least.max(capacity + lacked))?;
+        let least = least.max(capacity + lacked);
+        let Some(grown) = growth.grow(self.number, vdev as u16, least)? else { return Ok(None) };
         self.vdevs[vdev].space.grow(grown);
-        self.allocate_of(vdev, blocks, kept)
+        Ok(self.allocate_of(vdev, blocks, kept))
     }
 
     /// Sets how many blocks its vdevs may have when they have grown.
@@ -215,8 +231,8 @@ pub(crate) mod tests {
     pub(crate) struct Fixed;
 
     impl Growth for Fixed {
-        fn grow(&mut self, _: u8, _: u16, _: u64) -> Option<u64> {
-            None
+        fn grow(&mut self, _: u8, _: u16, _: u64) -> Result<Option<u64>> {
+            Ok(None)
         }
     }
 
@@ -224,10 +240,10 @@ pub(crate) mod tests {
     struct UpTo(u64, Vec<(u16, u64)>);
 
     impl Growth for UpTo {
-        fn grow(&mut self, class: u8, vdev: u16, least: u64) -> Option<u64> {
+        fn grow(&mut self, class: u8, vdev: u16, least: u64) -> Result<Option<u64>> {
             assert_eq!(class, 2);
             self.1.push((vdev, least));
-            (least <= self.0).then_some(least)
+            Ok((least <= self.0).then_some(least))
         }
     }
 
@@ -247,7 +263,7 @@ pub(crate) mod tests {
         let mut taken = [0_u64; 3];
         let mut at = Vec::new();
         for round in 1..=3900 {
-            let (vdev, _) = class.allocate(10, Purpose::Data, &mut Fixed).unwrap();
+            let (vdev, _) = class.allocate(10, Purpose::Data, &mut Fixed).unwrap().unwrap();
             taken[vdev] += 10;
             at.push(vdev);
             if round % 1000 == 0 {
@@ -262,15 +278,18 @@ pub(crate) mod tests {
     #[test]
     fn a_vdev_without_a_long_run_does_not_keep_the_others_from_their_turns() {
         let mut class = class(0, &[300, 5000]);
-        let got: Vec<_> = (0..8).map(|_| class.allocate(400, Purpose::Data, &mut Fixed)).collect();
+        let take = |_| class.allocate(400, Purpose::Data, &mut Fixed).unwrap();
+        let got: Vec<_> = (0..8).map(take).collect();
         assert!(got.iter().all(|got| got.is_some_and(|(vdev, _)| vdev == 1)), "{got:?}");
     }
 
     #[test]
     fn the_last_blocks_are_kept_for_metadata_and_the_very_last_for_what_frees_space() {
         let mut class = class(100, &[500, 500]);
-        let mut fill =
-            |purpose| std::iter::from_fn(|| class.allocate(1, purpose, &mut Fixed)).count();
+        let mut fill = |purpose| {
+            let take = || class.allocate(1, purpose, &mut Fixed).unwrap();
+            std::iter::from_fn(take).count()
+        };
         assert_eq!(
             [fill(Purpose::Data), fill(Purpose::Metadata), fill(Purpose::Data)],
             [900, 50, 0]
@@ -283,19 +302,33 @@ pub(crate) mod tests {
         let mut class = class(100, &[500, 300]);
         let mut growth = UpTo(1000, Vec::new());
         for _ in 0..7 {
-            assert!(class.allocate(100, Purpose::Data, &mut growth).is_some());
+            assert!(class.allocate(100, Purpose::Data, &mut growth).unwrap().is_some());
         }
         assert_eq!(growth.1, []);
-        assert!(class.allocate(50, Purpose::Data, &mut growth).is_some());
+        assert!(class.allocate(50, Purpose::Data, &mut growth).unwrap().is_some());
         assert_eq!(growth.1.len(), 1, "the reserve was all that was free");
         let grown = growth.1[0];
         assert_eq!(grown.1, 512 + 50);
         growth.0 = 0;
         growth.1.clear();
-        assert!(class.allocate(400, Purpose::Data, &mut growth).is_none());
+        assert!(class.allocate(400, Purpose::Data, &mut growth).unwrap().is_none());
         assert_eq!(growth.1.len(), 2, "all were asked");
-        assert!(class.allocate(513, Purpose::Data, &mut growth).is_none());
+        assert!(class.allocate(513, Purpose::Data, &mut growth).unwrap().is_none());
         assert_eq!(growth.1.len(), 2, "no vdev ever has such a run");
+    }
+
+    #[test]
+    fn a_vdev_that_fails_to_grow_is_not_taken_for_a_full_one() {
+        struct Failing;
+        impl Growth for Failing {
+            fn grow(&mut self, _: u8, _: u16, _: u64) -> Result<Option<u64>> {
+                Err(crate::Error::PassUnderWay)
+            }
+        }
+        let mut class = class(0, &[100, 100]);
+        assert!(class.allocate(100, Purpose::Data, &mut Failing).unwrap().is_some());
+        assert!(class.allocate(101, Purpose::Data, &mut Failing).is_err());
+        assert!(class.allocate(100, Purpose::Data, &mut Failing).unwrap().is_some());
     }
 
     #[test]
@@ -303,8 +336,8 @@ pub(crate) mod tests {
         let mut class = class(30, &[]);
         let (space, actual) = (DeviceSpace::new(3 * 512), |data: u32| data + data.div_ceil(2));
         class.add(Vdev { space, actual_blocks: Box::new(actual) });
-        assert_eq!(class.allocate(256, Purpose::Data, &mut Fixed), Some((0, 0)));
-        assert_eq!(class.allocate(3, Purpose::Data, &mut Fixed), Some((0, 384)));
+        assert_eq!(class.allocate(256, Purpose::Data, &mut Fixed).unwrap(), Some((0, 0)));
+        assert_eq!(class.allocate(3, Purpose::Data, &mut Fixed).unwrap(), Some((0, 384)));
         let all = class.blocks();
         assert_eq!(all.blocks, DeviceUse { capacity: 1536, used: 0, deferred: 0, free: 1147 });
         assert_eq!((all.effective, all.effective_free), (1024, 764));

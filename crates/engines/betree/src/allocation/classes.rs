@@ -84,7 +84,8 @@ impl Classes {
     /// Allocates an extent for so many blocks of data, hidden from the stored bitmaps until it is adopted.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]: no class of the preference's order has room for it, and no vdev of them can grow.
+    /// [`Error::NoSpace`]: no class of the preference's order has room for it, and no vdev of them can grow; those of the
+    /// growth.
     pub(crate) fn reserve(
         &mut self,
         preferred: u8,
@@ -97,7 +98,7 @@ impl Classes {
             "an extent has 1 to {EXTENT_BLOCKS_MAX} blocks"
         );
         for &class in &self.orders.0[usize::from(preferred)] {
-            let found = self.classes[usize::from(class)].allocate(blocks, purpose, growth);
+            let found = self.classes[usize::from(class)].allocate(blocks, purpose, growth)?;
             if let Some((vdev, block)) = found {
                 return Ok(Extent { address: Address::new(class, vdev as u16, block), blocks });
             }
@@ -108,7 +109,7 @@ impl Classes {
     /// Allocates an extent of a class, and of no other one.
     ///
     /// # Errors
-    /// [`Error::ClassFull`].
+    /// [`Error::ClassFull`]; those of the growth.
     pub(crate) fn reserve_in(
         &mut self,
         class: u8,
@@ -116,8 +117,8 @@ impl Classes {
         growth: &mut dyn Growth,
     ) -> Result<Extent> {
         let of_class = self.classes.get_mut(usize::from(class));
-        let found = of_class.and_then(|of| of.allocate(blocks, Purpose::Data, growth));
-        let (vdev, block) = found.ok_or(Error::ClassFull { class })?;
+        let found = of_class.map(|of| of.allocate(blocks, Purpose::Data, growth)).transpose()?;
+        let (vdev, block) = found.flatten().ok_or(Error::ClassFull { class })?;
         Ok(Extent { address: Address::new(class, vdev as u16, block), blocks })
     }
 
@@ -166,24 +167,27 @@ impl Classes {
     }
 
     /// Whether so many blocks are free beside what is kept from data; vdevs grow for that, if they can.
-    pub(crate) fn ensure_free(&mut self, blocks: u64, growth: &mut dyn Growth) -> bool {
+    ///
+    /// # Errors
+    /// Those of the growth.
+    pub(crate) fn ensure_free(&mut self, blocks: u64, growth: &mut dyn Growth) -> Result<bool> {
         let free =
             |classes: &[Class; CLASSES]| classes.iter().map(Class::free_for_data).sum::<u64>();
         for number in 0..CLASSES {
             for vdev in 0..self.classes[number].vdevs().len() {
                 let missing = blocks.saturating_sub(free(&self.classes));
                 if missing == 0 {
-                    return true;
+                    return Ok(true);
                 }
                 let lacked = self.classes[number].lacked_reserve();
                 let space = &mut self.classes[number].vdevs_mut()[vdev].space;
                 let least = space.blocks().capacity + missing + lacked;
-                if let Some(grown) = growth.grow(number as u8, vdev as u16, least) {
+                if let Some(grown) = growth.grow(number as u8, vdev as u16, least)? {
                     space.grow(grown);
                 }
             }
         }
-        free(&self.classes) >= blocks
+        Ok(free(&self.classes) >= blocks)
     }
 
     /// Blocks that may be allocated, the kept ones among them.

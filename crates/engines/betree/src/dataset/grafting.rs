@@ -37,7 +37,7 @@ impl Grafting {
         // All commits before this one are in the view, also those that are not visible yet.
         let grafting = Self::of_command(&store.trees, (&view, u64::MAX), command)?;
         let bytes = grafting.as_ref().map_or(0, |grafting| grafting.bytes);
-        match store.has_room_for(&view, bytes) {
+        match store.has_room_for(&view, bytes)? {
             true => Ok(grafting),
             false => Err(store.no_room()),
         }

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use halite_contract::Health;
 use halite_pmem::Pinned;
 use halite_sim::locks::Mutex;
 use halite_vdev::{BLOCK, QUEUE_DEPTH, Queue, Vdev};
@@ -41,6 +42,8 @@ pub(crate) struct Storage {
     pinned: Mutex<Vec<(Extent, Option<u64>)>>,
     /// Reads and migrated bytes of each class.
     pub(crate) traffic: Traffic,
+    /// Whether the store takes writes: not after a failed sync, whose bytes a later one does not make durable.
+    health: Arc<Health>,
 }
 
 /// The space of a vdev as it was stored, or of a new one.
@@ -73,8 +76,21 @@ impl Storage {
         let threads = if on_threads { THREADS } else { 0 };
         let queue = |vdev: &Arc<Vdev>| Queue::new(Arc::clone(vdev), threads, QUEUE_DEPTH);
         let queues = vdevs.iter().map(|of_class| of_class.iter().map(queue).collect()).collect();
-        let (space, traffic) = (Mutex::new(space), Traffic::default());
-        Ok(Self { vdevs, queues, space, extent_blocks_max, generation, pinned, traffic })
+        Ok(Self {
+            vdevs,
+            queues,
+            space: Mutex::new(space),
+            extent_blocks_max,
+            generation,
+            pinned,
+            traffic: Traffic::default(),
+            health: Arc::default(),
+        })
+    }
+
+    /// Whether the store takes writes.
+    pub(crate) fn health(&self) -> &Arc<Health> {
+        &self.health
     }
 
     /// The vdev of an address.
@@ -119,7 +135,7 @@ impl Storage {
     }
 
     /// Whether so many bytes of data have room beside what is kept from data; vdevs grow for that, if they can.
-    pub(crate) fn ensure_free(&self, bytes: u64) -> bool {
+    pub(crate) fn ensure_free(&self, bytes: u64) -> Result<bool> {
         let mut growth = VdevGrowth(self);
         self.space.lock().ensure_free(bytes.div_ceil(BLOCK as u64), &mut growth)
     }
@@ -231,9 +247,10 @@ impl Storage {
         }
     }
 
-    /// Makes everything durable that was written.
+    /// Makes everything durable that was written. After a failure the store takes no more writes.
     pub(crate) fn sync(&self) -> Result<()> {
-        self.vdevs().try_for_each(|vdev| Ok(vdev.sync()?))
+        let synced = self.vdevs().try_for_each(|vdev| vdev.sync());
+        Ok(synced.inspect_err(|error| self.health.poison(error.to_string()))?)
     }
 
     /// Notes that the generation that was being built is durable, and begins the next.
@@ -248,10 +265,16 @@ impl Storage {
 struct VdevGrowth<'a>(&'a Storage);
 
 impl Growth for VdevGrowth<'_> {
-    fn grow(&mut self, class: u8, vdev: u16, least: u64) -> Option<u64> {
+    fn grow(&mut self, class: u8, vdev: u16, least: u64) -> Result<Option<u64>> {
         let vdev = &self.0.vdevs[usize::from(class)][usize::from(vdev)];
-        vdev.grow_to(least).ok()?;
-        Some(vdev.blocks())
+        match vdev.grow_to(least) {
+            Ok(()) => Ok(Some(vdev.blocks())),
+            Err(halite_vdev::Error::NoSpace { .. }) => Ok(None),
+            Err(error) => {
+                self.0.health.poison(error.to_string());
+                Err(error.into())
+            }
+        }
     }
 }
 

@@ -153,7 +153,9 @@ impl Store {
                 self.wait_until(&|view| view.frozen.len() < frozen)?;
                 continue;
             }
-            if purpose == Purpose::Put && (is_full || self.room.is_full()) && !self.has_room(&view)
+            if purpose == Purpose::Put
+                && (is_full || self.room.is_full())
+                && !self.has_room(&view)?
             {
                 drop((turn, view));
                 if has_looked || !self.room.take_removed() {

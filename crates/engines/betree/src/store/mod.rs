@@ -75,7 +75,7 @@ pub(crate) struct Store {
     pub(crate) retired: Retired,
     pub(crate) room: Room,
     pub(crate) signals: Signals,
-    pub(crate) health: Health,
+    pub(crate) health: Arc<Health>,
     /// Whether a pass over all extents is under way.
     pub(crate) is_passing: AtomicBool,
     /// How often a leaf came back, or was replaced.

@@ -49,17 +49,17 @@ impl Room {
 
 impl Store {
     /// Whether what is in memory, and another memtable, has room.
-    pub(crate) fn has_room(&self, view: &View) -> bool {
+    pub(crate) fn has_room(&self, view: &View) -> Result<bool> {
         self.has_room_for(view, 0)
     }
 
     /// Whether there is room for so many bytes beside that, which a flush writes.
-    pub(crate) fn has_room_for(&self, view: &View, more: u64) -> bool {
+    pub(crate) fn has_room_for(&self, view: &View, more: u64) -> Result<bool> {
         let bytes: u64 = view.memtables().map(|memtable| memtable.bytes()).sum();
         let bytes = FLUSHED * (bytes + self.settings.memtable_bytes + view.grafted_bytes() + more);
-        let has_room = self.trees.storage.ensure_free(bytes);
+        let has_room = self.trees.storage.ensure_free(bytes)?;
         self.room.is_full.store(!has_room, Ordering::Relaxed);
-        has_room
+        Ok(has_room)
     }
 
     /// The error of a put for which there is no room.

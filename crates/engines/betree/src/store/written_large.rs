@@ -76,7 +76,7 @@ impl<'a> WrittenLarge<'a> {
     /// Refuses a value that takes the room that grafts need when they are flushed.
     fn check_room(&self, len: u64) -> Result<()> {
         let view = self.store.view();
-        match view.grafts.is_empty() || self.store.has_room_for(&view, len) {
+        match view.grafts.is_empty() || self.store.has_room_for(&view, len)? {
             true => Ok(()),
             false => Err(self.store.no_room()),
         }
@@ -87,9 +87,7 @@ impl<'a> WrittenLarge<'a> {
         if self.extents.is_empty() {
             return Ok(());
         }
-        let synced = self.store.trees.storage.sync();
-        // The other writes that the sync was for need not be durable either.
-        synced.inspect_err(|error| self.store.health.poison(error.to_string()))?;
+        self.store.trees.storage.sync()?;
         self.store.tell_of_stale_leaves()
     }
 
