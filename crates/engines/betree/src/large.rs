@@ -32,7 +32,11 @@ pub(crate) fn write_large(
     let (birth, class) = (context.epoch(), context.spill(class));
     let limit = context.storage.extent_bytes_max();
     let mut pieces = Vec::with_capacity(value.len().div_ceil(limit));
-    for bytes in value.chunks(limit) {
+    let mut rest = value;
+    while !rest.is_empty() {
+        let limit = context.storage.extent_bytes(class, purpose);
+        let (bytes, behind) = rest.split_at(rest.len().min(limit));
+        rest = behind;
         let blocks = bytes.len().div_ceil(halite_vdev::BLOCK) as u32;
         let extent = context.storage.allocate(class, blocks, purpose)?;
         written.push(extent);

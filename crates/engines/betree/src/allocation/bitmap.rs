@@ -3,7 +3,8 @@
 //! Beside the bits it has a summary, which is exact: for each group of 512 blocks the longest free run in it, and the
 //! largest of these. A search skips the groups that have no run as long as it needs by reading the summary (2 bytes a
 //! group), and reads the bits of two groups at most: of the group that it starts in, where the longest run may lie
-//! before the start, and of the first one behind it that has a run.
+//! before the start, and of the first one behind it that has a run. Groups may be *kept*: only a search for these finds
+//! blocks of theirs.
 //!
 //! The last segment of a vdev may have less than 2^18 blocks; the blocks behind its end count as taken for searches,
 //! and are not set in the bits.
@@ -29,6 +30,8 @@ pub(crate) struct Bitmap {
     longest: Box<[u16; GROUPS as usize]>,
     /// The largest of these.
     longest_of_all: u16,
+    /// The groups that are kept: a few.
+    kept: Vec<u32>,
 }
 
 /// The free space of a part of a pool.
@@ -68,7 +71,7 @@ impl Bitmap {
         assert!(len <= SEGMENT && !taken.has_any(len..SEGMENT), "taken blocks exist");
         let free = len - taken.count();
         let longest = Box::new([0; GROUPS as usize]);
-        let mut bitmap = Self { taken, len, free, longest, longest_of_all: 0 };
+        let mut bitmap = Self { taken, len, free, longest, longest_of_all: 0, kept: Vec::new() };
         bitmap.summarize(0..SEGMENT);
         bitmap
     }
@@ -89,6 +92,40 @@ impl Bitmap {
         self.longest_of_all
     }
 
+    /// Blocks of the longest free run in a group that is not kept.
+    pub(crate) fn longest_not_kept(&self) -> u16 {
+        if self.kept.is_empty() {
+            return self.longest_of_all;
+        }
+        let lengths = (0..GROUPS).zip(&*self.longest).filter(|(group, _)| !self.is_kept(*group));
+        lengths.map(|(_, longest)| *longest).max().unwrap_or(0)
+    }
+
+    /// Keeps these groups, and no others.
+    pub(crate) fn keep(&mut self, groups: Vec<u32>) {
+        self.kept = groups;
+    }
+
+    /// The groups that are kept.
+    pub(crate) fn kept(&self) -> &[u32] {
+        &self.kept
+    }
+
+    fn is_kept(&self, group: u32) -> bool {
+        self.kept.contains(&group)
+    }
+
+    /// Blocks of a group that are free.
+    pub(crate) fn free_of(&self, group: u32) -> u32 {
+        let words = blocks_of(group).step_by(u64::BITS as usize).map(|at| at / u64::BITS);
+        words.map(|at| self.free_word(at as usize).count_ones()).sum()
+    }
+
+    /// The groups that have blocks.
+    pub(crate) fn groups(&self) -> Range<u32> {
+        0..self.len.div_ceil(GROUP)
+    }
+
     /// Gives the segment more blocks, which are free.
     pub(crate) fn grow(&mut self, len: u32) {
         assert!((self.len..=SEGMENT).contains(&len), "a segment grows up to its size");
@@ -103,21 +140,27 @@ impl Bitmap {
         blocks.end <= self.len && !self.taken.has_any(blocks)
     }
 
-    /// The first run of `count` free blocks from a block on that does not cross the end of a group.
+    /// The first run of `count` free blocks from a block on that does not cross the end of a group, and lies in none that is
+    /// kept.
     pub(crate) fn find(&self, from: u32, count: u32) -> Option<u32> {
         self.find_by(|at| self.free_word(at), from, count)
     }
 
     /// [`Bitmap::find`], which reads the free blocks by a function.
     fn find_by(&self, free_word: impl Fn(usize) -> u64, from: u32, count: u32) -> Option<u32> {
-        let has = |group: &u32| u32::from(self.longest[*group as usize]) >= count;
-        let find_in = |within| {
-            let mut found = runs(&free_word, within);
-            found.find(|run: &Range<u32>| run.len() as u32 >= count).map(|run| run.start)
+        let has = |group: &u32| {
+            u32::from(self.longest[*group as usize]) >= count && !self.is_kept(*group)
         };
+        let find_in = |within| find_in(&free_word, within, count);
         let first = from / GROUP;
         let in_first = if has(&first) { find_in(from..blocks_of(first).end) } else { None };
         in_first.or_else(|| find_in(blocks_of((first + 1..GROUPS).find(has)?)))
+    }
+
+    /// A run of `count` free blocks in a group that is kept.
+    pub(crate) fn find_kept(&self, count: u32) -> Option<u32> {
+        let mut kept = self.kept.iter();
+        kept.find_map(|group| find_in(|at| self.free_word(at), blocks_of(*group), count))
     }
 
     /// Takes blocks that are free.
@@ -176,6 +219,11 @@ impl Bitmap {
             }
         }
     }
+}
+
+/// The first run of `count` free blocks in a range.
+fn find_in(free_word: impl Fn(usize) -> u64, within: Range<u32>, count: u32) -> Option<u32> {
+    runs(free_word, within).find(|run| run.len() as u32 >= count).map(|run| run.start)
 }
 
 fn blocks_of(group: u32) -> Range<u32> {

@@ -5,7 +5,8 @@
 //! added later catches up.
 //!
 //! A class keeps its last blocks back: half of its reserve is for metadata and for what frees space, the other half for
-//! the latter alone. The reserve is counted in blocks, not in runs: its users have to do with short extents.
+//! the latter alone. Of that half, each vdev keeps whole groups of 512 blocks, in which nothing else lies: nodes and
+//! bitmaps are written in one piece, also where the other free blocks are in runs that are too short for them.
 
 use super::bitmap::Statistics;
 use super::device::{DeviceSpace, DeviceUse};
@@ -54,6 +55,8 @@ pub(crate) struct Class {
 /// A vdev of a class.
 pub(crate) struct Vdev {
     pub(crate) space: DeviceSpace,
+    /// Whether it could not grow when it was asked to the last time.
+    pub(crate) is_full: bool,
     pub(crate) actual_blocks: ActualBlocks,
 }
 
@@ -77,7 +80,8 @@ impl Class {
     }
 
     /// Adds a vdev.
-    pub(crate) fn add(&mut self, vdev: Vdev) {
+    pub(crate) fn add(&mut self, mut vdev: Vdev) {
+        vdev.space.keep((self.reserve / 2 / halite_vdev::SEGMENT_BLOCKS) as usize);
         self.vdevs.push(vdev);
     }
 
@@ -102,11 +106,7 @@ impl Class {
         purpose: Purpose,
         growth: &mut dyn Growth,
     ) -> Result<Option<(usize, u64)>> {
-        let kept = match purpose {
-            Purpose::Data => self.reserve,
-            Purpose::Metadata => self.reserve / 2,
-            Purpose::Reserve => 0,
-        };
+        let kept = self.kept(purpose);
         let (turn, count) = (self.turn, self.vdevs.len());
         let in_turn = move || (turn..turn + count).map(move |vdev| vdev % count);
         if let Some(found) = in_turn().find_map(|vdev| self.allocate_of(vdev, blocks, kept)) {
@@ -118,7 +118,14 @@ impl Class {
                 return Ok(found);
             }
         }
-        Ok(None)
+        Ok(match purpose {
+            Purpose::Data | Purpose::Metadata => None,
+            Purpose::Reserve => in_turn().find_map(|vdev| {
+                let space = &mut self.vdevs[vdev];
+                let block = space.space.reserve_kept((space.actual_blocks)(blocks))?;
+                Some((vdev, block))
+            }),
+        })
     }
 
     /// Allocates an extent of a vdev.
@@ -158,9 +165,48 @@ impl Class {
         // A run of the new blocks alone, behind the next border that it may not cross.
         let least = capacity.next_multiple_of(halite_vdev::SEGMENT_BLOCKS) + actual;
         let least = least.max(capacity + lacked);
-        let Some(grown) = growth.grow(self.number, vdev as u16, least)? else { return Ok(None) };
-        self.vdevs[vdev].space.grow(grown);
-        Ok(self.allocate_of(vdev, blocks, kept))
+        match self.grow(vdev, least, growth)? {
+            true => Ok(self.allocate_of(vdev, blocks, kept)),
+            false => Ok(None),
+        }
+    }
+
+    /// Lets a vdev grow to so many blocks at least. Returns whether it has.
+    ///
+    /// # Errors
+    /// Those of the growth.
+    pub(crate) fn grow(
+        &mut self,
+        vdev: usize,
+        least: u64,
+        growth: &mut dyn Growth,
+    ) -> Result<bool> {
+        let grown = growth.grow(self.number, vdev as u16, least)?;
+        let vdev = &mut self.vdevs[vdev];
+        grown.into_iter().for_each(|blocks| vdev.space.grow(blocks));
+        vdev.is_full = grown.is_none();
+        Ok(grown.is_some())
+    }
+
+    /// The blocks of data of the longest extent that may be allocated: fewer than the most where the free blocks are in
+    /// short runs, and no vdev can grow.
+    pub(crate) fn extent_blocks(&self, purpose: Purpose) -> u32 {
+        let room = self.free().saturating_sub(self.kept(purpose));
+        let of_vdev = |vdev: &Vdev| match (vdev.is_full, purpose) {
+            (false, _) => halite_vdev::EXTENT_BLOCKS_MAX,
+            (true, Purpose::Reserve) => vdev.data_blocks(vdev.space.longest().into()),
+            (true, _) => vdev.data_blocks(room.min(vdev.space.longest_not_kept().into())),
+        };
+        self.vdevs.iter().map(of_vdev).max().unwrap_or(0)
+    }
+
+    /// Blocks that are kept from extents of a purpose.
+    fn kept(&self, purpose: Purpose) -> u64 {
+        match purpose {
+            Purpose::Data => self.reserve,
+            Purpose::Metadata => self.reserve / 2,
+            Purpose::Reserve => 0,
+        }
     }
 
     /// Sets how many blocks its vdevs may have when they have grown.
@@ -184,7 +230,8 @@ impl Class {
 
     /// Blocks that may be allocated for data.
     pub(crate) fn free_for_data(&self) -> u64 {
-        self.free().saturating_sub(self.reserve)
+        let kept: u64 = self.vdevs.iter().map(|vdev| vdev.space.free_kept()).sum();
+        self.free().saturating_sub(self.reserve.max(kept))
     }
 
     /// Blocks that it lacks of those that it keeps from data.
@@ -215,6 +262,24 @@ impl Class {
 }
 
 impl Vdev {
+    /// A vdev with this space, which may be able to grow.
+    pub(crate) fn new(space: DeviceSpace, actual_blocks: ActualBlocks) -> Self {
+        Self { space, is_full: false, actual_blocks }
+    }
+
+    /// The most blocks of data of an extent that takes at most so many of the vdev.
+    fn data_blocks(&self, actual: u64) -> u32 {
+        let (mut fits, mut above) = (0, halite_vdev::EXTENT_BLOCKS_MAX + 1);
+        while fits + 1 < above {
+            let middle = fits.midpoint(above);
+            match u64::from((self.actual_blocks)(middle)) <= actual {
+                true => fits = middle,
+                false => above = middle,
+            }
+        }
+        fits
+    }
+
     /// Blocks of data that so many blocks of the address space hold, in extents of the most blocks.
     fn effective(&self, blocks: u64) -> u64 {
         let data = halite_vdev::EXTENT_BLOCKS_MAX;
@@ -248,7 +313,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn plain(capacity: u64) -> Vdev {
-        Vdev { space: DeviceSpace::new(capacity), actual_blocks: Box::new(|blocks| blocks) }
+        Vdev::new(DeviceSpace::new(capacity), Box::new(|blocks| blocks))
     }
 
     fn class(reserve: u64, capacities: &[u64]) -> Class {
@@ -298,6 +363,24 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn what_is_written_in_one_piece_has_room_where_all_other_free_runs_are_short() {
+        let mut class = class(4096, &[16 << 10]);
+        let fill = |class: &mut Class, blocks, purpose| {
+            let take = || class.allocate(blocks, purpose, &mut Fixed).unwrap();
+            std::iter::from_fn(take).map(|(_, block)| block).collect::<Vec<_>>()
+        };
+        let taken = fill(&mut class, 8, Purpose::Data);
+        assert_eq!((taken.len() * 8, class.extent_blocks(Purpose::Data)), (12 << 10, 0));
+        assert_eq!(fill(&mut class, 8, Purpose::Metadata).len() * 8, 2 << 10);
+        let space = &mut class.vdevs_mut()[0].space;
+        taken.iter().step_by(2).for_each(|block| space.recycle(*block, 8, None).unwrap());
+        assert_eq!(class.extent_blocks(Purpose::Metadata), 8);
+        assert!(fill(&mut class, 9, Purpose::Metadata).is_empty());
+        assert_eq!(class.extent_blocks(Purpose::Reserve), 256);
+        assert_eq!(fill(&mut class, 9, Purpose::Reserve).len(), 4 * (512 / 9));
+    }
+
+    #[test]
     fn a_vdev_that_has_no_room_is_asked_to_grow_as_far_as_the_extent_and_the_reserve_need() {
         let mut class = class(100, &[500, 300]);
         let mut growth = UpTo(1000, Vec::new());
@@ -335,7 +418,7 @@ pub(crate) mod tests {
     fn parity_counts_where_blocks_are_counted() {
         let mut class = class(30, &[]);
         let (space, actual) = (DeviceSpace::new(3 * 512), |data: u32| data + data.div_ceil(2));
-        class.add(Vdev { space, actual_blocks: Box::new(actual) });
+        class.add(Vdev::new(space, Box::new(actual)));
         assert_eq!(class.allocate(256, Purpose::Data, &mut Fixed).unwrap(), Some((0, 0)));
         assert_eq!(class.allocate(3, Purpose::Data, &mut Fixed).unwrap(), Some((0, 384)));
         let all = class.blocks();

@@ -16,6 +16,9 @@ use super::device::DeviceSpace;
 use crate::storage::{Address, CLASSES_MAX, Extent, VDEVS_MAX};
 use crate::{Error, Result};
 
+/// Blocks of an extent that is long enough not to look for a longer one in a class that comes later.
+const ENOUGH: u32 = 16;
+
 /// Classes of a pool.
 const CLASSES: usize = CLASSES_MAX as usize;
 
@@ -78,7 +81,7 @@ impl Classes {
             class.vdevs().len() < usize::from(VDEVS_MAX),
             "an address has room for the vdev's number"
         );
-        class.add(Vdev { space, actual_blocks });
+        class.add(Vdev::new(space, actual_blocks));
     }
 
     /// Allocates an extent for so many blocks of data, hidden from the stored bitmaps until it is adopted.
@@ -180,14 +183,21 @@ impl Classes {
                     return Ok(true);
                 }
                 let lacked = self.classes[number].lacked_reserve();
-                let space = &mut self.classes[number].vdevs_mut()[vdev].space;
-                let least = space.blocks().capacity + missing + lacked;
-                if let Some(grown) = growth.grow(number as u8, vdev as u16, least)? {
-                    space.grow(grown);
-                }
+                let capacity = self.classes[number].vdevs()[vdev].space.blocks().capacity;
+                self.classes[number].grow(vdev, capacity + missing + lacked, growth)?;
             }
         }
         Ok(free(&self.classes) >= blocks)
+    }
+
+    /// The blocks of data that an extent may have now: those of the longest one for which the first class of the
+    /// preference's order has room that has some; fewer than the most where all free space is in short runs.
+    pub(crate) fn extent_blocks(&self, preferred: u8, purpose: Purpose) -> u32 {
+        let order = self.orders.0[usize::from(preferred)].iter();
+        let mut of_classes =
+            order.map(|class| self.classes[usize::from(*class)].extent_blocks(purpose));
+        let longest = of_classes.clone().max().unwrap_or(0);
+        of_classes.find(|blocks| *blocks >= ENOUGH).unwrap_or(longest)
     }
 
     /// Blocks that may be allocated, the kept ones among them.

@@ -30,6 +30,8 @@ pub(crate) struct DeviceSpace {
     stored: Vec<Bits>,
     /// How many these are.
     used: u64,
+    /// Groups that are kept from data.
+    kept_groups: usize,
     /// Segments whose stored bitmap changed since it was taken the last time.
     dirty: BTreeSet<u64>,
     deferred: DeferredFrees,
@@ -65,6 +67,7 @@ impl DeviceSpace {
             allocatable: Segments::new(capacity, |_| Bits::default()),
             stored: vec![Bits::default(); capacity.div_ceil(SEGMENT.into()) as usize],
             used: 0,
+            kept_groups: 0,
             dirty: BTreeSet::new(),
             deferred: DeferredFrees::default(),
         }
@@ -115,6 +118,7 @@ impl DeviceSpace {
     /// Gives the vdev more blocks.
     pub(crate) fn grow(&mut self, capacity: u64) {
         self.allocatable.grow(capacity);
+        self.allocatable.keep(self.kept_groups, false);
         self.stored.resize(capacity.div_ceil(SEGMENT.into()) as usize, Bits::default());
     }
 
@@ -131,6 +135,32 @@ impl DeviceSpace {
     /// has no such run.
     pub(crate) fn reserve(&mut self, count: u32) -> Option<u64> {
         self.allocatable.allocate(count)
+    }
+
+    /// [`Self::reserve`] of blocks that are kept from data.
+    pub(crate) fn reserve_kept(&mut self, count: u32) -> Option<u64> {
+        self.allocatable.allocate_kept(count)
+    }
+
+    /// Keeps so many groups of blocks from data: always the emptiest ones as of a checkpoint.
+    pub(crate) fn keep(&mut self, groups: usize) {
+        self.kept_groups = groups;
+        self.allocatable.keep(groups, false);
+    }
+
+    /// Free blocks that are kept from data.
+    pub(crate) fn free_kept(&self) -> u64 {
+        self.allocatable.free_kept()
+    }
+
+    /// Blocks of the longest free run.
+    pub(crate) fn longest(&self) -> u32 {
+        self.allocatable.longest()
+    }
+
+    /// Blocks of the longest one that [`Self::reserve`] finds.
+    pub(crate) fn longest_not_kept(&self) -> u32 {
+        self.allocatable.longest_not_kept()
     }
 
     /// Takes these blocks, hidden from the stored bitmap, if they may be allocated.
@@ -251,6 +281,7 @@ impl DeviceSpace {
         for blocks in self.deferred.take_reusable(generation) {
             self.allocatable.release(blocks);
         }
+        self.allocatable.keep(self.kept_groups, true);
     }
 
     /// Whether this is an extent of reachable blocks.

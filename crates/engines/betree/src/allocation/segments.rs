@@ -3,6 +3,9 @@
 //! Next-fit keeps extents that are allocated one behind the other next to each other, and does not read the full front
 //! of a vdev again and again. The longest run of each segment lies in a row (2 bytes a segment), so that a search
 //! passes full segments by without touching them.
+//!
+//! Some of the emptiest groups of a vdev are *kept*: data never lies in them, so what has to be written when all other
+//! free space is in short runs has long ones.
 
 use std::ops::Range;
 
@@ -63,7 +66,8 @@ impl Segments {
         self.free
     }
 
-    /// Takes the next run of `count` free blocks that does not cross a multiple of [`GROUP`]. Returns its first block.
+    /// Takes the next run of `count` free blocks that does not cross a multiple of [`GROUP`], in no group that is kept.
+    /// Returns its first block.
     pub(crate) fn allocate(&mut self, count: u32) -> Option<u64> {
         assert!(count > 0, "an extent has blocks");
         let (first, at) = split(self.cursor);
@@ -79,6 +83,57 @@ impl Segments {
         self.take(block, count);
         self.cursor = block + u64::from(count);
         Some(block)
+    }
+
+    /// Takes a run of `count` free blocks of a group that is kept. Returns its first block.
+    pub(crate) fn allocate_kept(&mut self, count: u32) -> Option<u64> {
+        let mut segments = self.segments.iter().enumerate();
+        let (number, at) = segments
+            .find_map(|(number, bitmap)| bitmap.find_kept(count).map(|at| (number as u64, at)))?;
+        let block = number * u64::from(SEGMENT) + u64::from(at);
+        self.take(block, count);
+        Some(block)
+    }
+
+    /// Keeps so many of the emptiest groups, if so many are not kept yet, or, where that is asked for, if half of the
+    /// blocks of those are taken.
+    pub(crate) fn keep(&mut self, groups: usize, renews: bool) {
+        let kept: usize = self.segments.iter().map(|bitmap| bitmap.kept().len()).sum();
+        let is_renewed = renews && 2 * self.free_kept() < groups as u64 * u64::from(GROUP);
+        if kept >= groups && !is_renewed {
+            return;
+        }
+        let mut all: Vec<(u32, usize, u32)> = Vec::new();
+        for (number, bitmap) in self.segments.iter().enumerate() {
+            all.extend(bitmap.groups().map(|group| (bitmap.free_of(group), number, group)));
+        }
+        let count = groups.min(all.len());
+        if count < all.len() {
+            all.select_nth_unstable_by(count, |a, b| b.cmp(a));
+        }
+        let mut of_segments = vec![Vec::new(); self.segments.len()];
+        all[..count].iter().for_each(|(_, number, group)| of_segments[*number].push(*group));
+        for (bitmap, groups) in self.segments.iter_mut().zip(of_segments) {
+            bitmap.keep(groups);
+        }
+    }
+
+    /// Free blocks in groups that are kept.
+    pub(crate) fn free_kept(&self) -> u64 {
+        let free = |bitmap: &Bitmap| -> u64 {
+            bitmap.kept().iter().map(|group| u64::from(bitmap.free_of(*group))).sum()
+        };
+        self.segments.iter().map(free).sum()
+    }
+
+    /// Blocks of the longest free run.
+    pub(crate) fn longest(&self) -> u32 {
+        self.longest.iter().copied().max().unwrap_or(0).into()
+    }
+
+    /// Blocks of the longest free run in a group that is not kept.
+    pub(crate) fn longest_not_kept(&self) -> u32 {
+        self.segments.iter().map(Bitmap::longest_not_kept).max().unwrap_or(0).into()
     }
 
     /// Takes these blocks, if they exist, are all free, and do not cross a multiple of [`GROUP`].
@@ -167,6 +222,29 @@ mod tests {
         assert_eq!((segments.allocate(512), segments.free()), (Some(2 * S + 1024), 3 * S - 2124));
         segments.cursor = 3 * S;
         assert_eq!(segments.allocate(1), Some(400));
+    }
+
+    #[test]
+    fn the_emptiest_groups_are_kept_from_those_that_can_have_other_blocks() {
+        let group = u64::from(GROUP);
+        let mut segments = Segments::new(S + 4 * group, |_| Bits::default());
+        assert!(segments.allocate_at(S + 2 * group, 1));
+        segments.keep(3, true);
+        assert_eq!(segments.free_kept(), 3 * group);
+        let count = (S / group) as usize;
+        assert!((0..count).all(|_| segments.allocate(512).is_some()), "all other whole groups");
+        assert_eq!((segments.allocate(512), segments.longest_not_kept()), (None, 511));
+        assert!((0..3).all(|_| segments.allocate_kept(512).is_some()));
+        assert_eq!(
+            (segments.allocate_kept(1), segments.allocate(511)),
+            (None, Some(S + 2 * group + 1))
+        );
+        segments.release(0..group);
+        segments.release(2 * group..2 * group + 100);
+        segments.keep(3, false);
+        assert_eq!(segments.free_kept(), 0, "they are kept as they are");
+        segments.keep(3, true);
+        assert_eq!(segments.free_kept(), group + 100);
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub(super) struct ExtentWriter<'a> {
     small: (usize, u8),
     seed: Seed,
     birth: u64,
-    /// Bytes that an extent has at most.
+    /// Bytes that an extent has at most, and that the one which is being filled has.
+    limit_max: usize,
     limit: usize,
     placement: RunPlace,
     /// The bytes of the extent that is not yet full.
@@ -55,7 +56,7 @@ impl<'a> ExtentWriter<'a> {
         pending: Vec<u8>,
     ) -> Self {
         let &RunOptions { class, small, seed, birth, part_bytes, .. } = options;
-        let limit = extents.extent_bytes_max();
+        let limit_max = extents.extent_bytes_max();
         let mut writer = Self {
             extents,
             written,
@@ -64,7 +65,8 @@ impl<'a> ExtentWriter<'a> {
             small,
             seed,
             birth,
-            limit,
+            limit_max,
+            limit: extents.extent_bytes(class).min(limit_max),
             placement,
             pending,
             base: 0,
@@ -85,12 +87,14 @@ impl<'a> ExtentWriter<'a> {
     /// Lets extents that are not yet written go to a class, and the run to another one if it is small.
     pub(super) fn prefer(&mut self, class: u8, of_small: u8) {
         (self.class, self.small.1) = (class, of_small);
+        let limit = self.extents.extent_bytes(class).min(self.limit_max);
+        self.limit = limit.max(self.pending.len());
     }
 
     /// Lets extents be shorter.
     #[cfg(test)]
     pub(super) fn limit(&mut self, blocks: usize) {
-        self.limit = blocks * BLOCK;
+        (self.limit_max, self.limit) = (blocks * BLOCK, blocks * BLOCK);
     }
 
     /// Bytes for which the extent that is being filled has room.
@@ -101,9 +105,11 @@ impl<'a> ExtentWriter<'a> {
     /// Appends a part to the extent, or to the next one. Returns the extent's number in the run, the part's offset, and
     /// its checksum.
     pub(super) fn append(&mut self, stored: &[u8]) -> Result<(u32, u32, u64)> {
-        assert!(stored.len() <= self.limit, "a part fits into an extent");
+        assert!(stored.len() <= self.limit_max, "a part fits into an extent");
         if stored.len() > self.room() {
             self.end_extent(false)?;
+            // A part lies in one piece, also where there is no room for that.
+            self.limit = self.limit.max(stored.len());
         }
         Ok(self.put(stored))
     }
@@ -119,10 +125,13 @@ impl<'a> ExtentWriter<'a> {
             self.class = self.small.1;
         }
         let mut checksums = SmallVec::new();
-        let mut pieces = directory.chunks(self.limit).peekable();
-        while let Some(piece) = pieces.next() {
+        let mut rest = directory;
+        while let Some((piece, behind)) =
+            (!rest.is_empty()).then(|| rest.split_at(rest.len().min(self.limit)))
+        {
+            rest = behind;
             checksums.push(self.put(piece).2);
-            self.end_extent(pieces.peek().is_none())?;
+            self.end_extent(rest.is_empty())?;
         }
         Ok((extent, at, checksums))
     }
@@ -160,6 +169,7 @@ impl<'a> ExtentWriter<'a> {
             }
         }
         self.pending.clear();
+        self.limit = self.extents.extent_bytes(self.class).min(self.limit_max);
         Ok(())
     }
 

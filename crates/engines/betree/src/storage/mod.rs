@@ -62,6 +62,11 @@ pub(crate) trait Extents: Send + Sync {
         EXTENT_BYTES_MAX
     }
 
+    /// Bytes that an extent may have now, preferably of a class: fewer than the most where free space is in short runs.
+    fn extent_bytes(&self, _: u8) -> usize {
+        self.extent_bytes_max()
+    }
+
     /// The bytes in place, where the extent lies in persistent memory; they are not checked.
     fn pin(&self, extent: Extent, at: usize, len: usize) -> Option<Pinned>;
 }

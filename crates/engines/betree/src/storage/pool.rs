@@ -146,6 +146,12 @@ impl Storage {
         vdev.map_or(0, |vdev| u64::from(vdev.actual_blocks(extent.blocks)))
     }
 
+    /// Bytes that an extent may have now, preferably of a class: at least a block's.
+    pub(crate) fn extent_bytes(&self, class: u8, purpose: Purpose) -> usize {
+        let blocks = self.space.lock().extent_blocks(class, purpose);
+        blocks.clamp(1, self.extent_blocks_max) as usize * BLOCK
+    }
+
     /// Allocates an extent of so many blocks, to which nothing leads yet.
     pub(crate) fn allocate(&self, class: u8, blocks: u32, purpose: Purpose) -> Result<Extent> {
         let mut growth = VdevGrowth(self);
@@ -337,6 +343,10 @@ impl Extents for Storage {
 
     fn extent_bytes_max(&self) -> usize {
         self.extent_blocks_max as usize * BLOCK
+    }
+
+    fn extent_bytes(&self, class: u8) -> usize {
+        Storage::extent_bytes(self, class, Purpose::Metadata)
     }
 
     fn pin(&self, extent: Extent, at: usize, len: usize) -> Option<Pinned> {

@@ -25,8 +25,8 @@ use crate::allocation::{DeviceSpace, Purpose, SEGMENT, STORED_MAX, encode};
 use crate::dataset::histories::Histories;
 use crate::home::GENERATION;
 use crate::message::{Kind, byte_len};
+use crate::storage::Extent;
 use crate::storage::labels::SESSION;
-use crate::storage::{Extent, Extents};
 use crate::store::Store;
 use crate::store::superblock::{BitmapPointer, RootPiece, RootPointer, RootRecord, Superblock};
 use crate::store::view::{Trees, View};
@@ -293,7 +293,9 @@ impl Store {
                 else {
                     return Ok(());
                 };
-                let blocks = missing.min(storage.extent_bytes_max()).div_ceil(BLOCK) as u32;
+                let blocks = missing
+                    .min(storage.extent_bytes(class, Purpose::Reserve))
+                    .div_ceil(BLOCK) as u32;
                 let extent = storage.allocate(class, blocks, Purpose::Reserve)?;
                 taken.record.push(extent);
                 changed.insert(place_of(extent));

@@ -7,7 +7,7 @@ use halite_sim::planted;
 use crate::allocation::Purpose;
 use crate::large::{write_large, write_piece};
 use crate::message::{LargeValue, NOT_ENTERED};
-use crate::storage::{Extent, Extents, Writes};
+use crate::storage::{Extent, Writes};
 use crate::store::Store;
 
 /// A value that a batch puts, and its number there.
@@ -102,13 +102,13 @@ impl<'a> WrittenLarge<'a> {
         written.check_room(len)?;
         let (context, birth) = (&*store.trees, store.trees.epoch());
         let class = context.spill(store.settings.tree.placement.large_values);
-        let limit = context.storage.extent_bytes_max();
         let mut large = LargeValue { entered: NOT_ENTERED, len, birth, pieces: Vec::new() };
         let (mut left, mut bytes) = (len, Vec::new());
         while left > 0 {
-            next(&mut bytes, limit)?;
+            let purpose = Purpose::Data;
+            next(&mut bytes, context.storage.extent_bytes(class, purpose))?;
             left -= bytes.len() as u64;
-            let (purpose, extents) = (Purpose::Data, &mut written.extents);
+            let extents = &mut written.extents;
             large.pieces.push(write_piece(context, class, (purpose, birth), &bytes, extents)?);
         }
         written.sync()?;

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use halite_betree::{Betree, BetreeOptions};
 use halite_contract::{Durability, Engine, Error, ErrorClass, Op};
 
-use super::bench::{Bench, space};
+use super::bench::{BLOCK, Bench, space};
 
 #[test]
 fn a_full_pool_refuses_puts_by_name_and_has_all_that_it_accepted() {
@@ -66,6 +67,53 @@ fn a_full_pool_takes_removals_and_then_puts_again() {
             )
             .unwrap();
         assert_eq!(engine.len(space).unwrap(), u64::from(last - first));
+        let report = engine.verify(&mut |_, _| ControlFlow::Continue(())).unwrap();
+        assert!(report.damage.is_empty(), "{:?}", report.damage);
+    }
+}
+
+/// Nodes, bitmaps and runs have more blocks than the holes that removed values leave.
+#[test]
+fn a_pool_whose_free_blocks_are_all_in_holes_takes_removals_and_puts() {
+    for blocks in [1_u32, 8] {
+        let bench = Bench::new("file:leaf-0@64M");
+        let mut options = bench.options();
+        let len = blocks as usize * BLOCK;
+        let large_value_bytes = Some(len as u64);
+        let own = BetreeOptions { large_value_bytes, ..BetreeOptions::of(&options) };
+        options.own = own.into();
+        let engine = Betree::open(&options).unwrap();
+        let space = space(&engine);
+        let mut random = fastrand::Rng::with_seed(blocks.into());
+        let mut kept = Vec::new();
+        let mut next = 0_u32;
+        for round in 0..3 {
+            let before = next;
+            let put = |number: u32| {
+                let value = vec![number as u8; len];
+                let put = Op::Put { space, key: &number.to_be_bytes(), value: &value };
+                engine.write(&[put], Durability::Deferred)
+            };
+            let error = loop {
+                match put(next) {
+                    Ok(()) => kept.push(next),
+                    Err(error) => break error,
+                }
+                next += 1;
+            };
+            assert!(error.lacks_space(), "{error}");
+            assert!((next - before) * blocks > 2000, "round {round}: {} puts", next - before);
+            random.shuffle(&mut kept);
+            for number in kept.split_off(kept.len() / 2) {
+                let delete = Op::Delete { space, key: &number.to_be_bytes() };
+                engine.write(&[delete], Durability::Deferred).unwrap();
+            }
+            assert_eq!(engine.len(space).unwrap(), kept.len() as u64);
+        }
+        for number in kept {
+            let found = engine.get(space, &number.to_be_bytes()).unwrap();
+            assert_eq!(found.as_deref(), Some(&vec![number as u8; len][..]));
+        }
         let report = engine.verify(&mut |_, _| ControlFlow::Continue(())).unwrap();
         assert!(report.damage.is_empty(), "{:?}", report.damage);
     }
