@@ -1,7 +1,7 @@
 //! Directories in DRAM: those of the runs that lookups and cursors have used last.
 //!
-//! Each lookup needs the directory of each run on its way, and one part: so a byte of a directory is used some fifty
-//! times as often as a byte of a part, and directories go before parts ([`Shares`]). A run has its directory itself,
+//! Each lookup needs the directory of each run on its way, and one part: so a byte of a directory is used more often than
+//! a byte of a part by about as many times as it is shorter, and directories go before parts ([`Shares`]). A run has its directory itself,
 //! decoded, and a lookup takes it from there without a lock. This cache knows the runs that have one, in a ring, and
 //! evicts by the CLOCK algorithm: the oldest directory goes, unless it was used since it came or since the last round.
 //!
