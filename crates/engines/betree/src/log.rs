@@ -120,6 +120,7 @@ impl Log {
 
     /// Makes everything durable up to an end: in files, one sync, which threads share; in the pool, one fence, unless it
     /// is durable.
+    #[track_caller]
     pub(crate) fn sync_to(&self, end: u64) -> Result<()> {
         match self {
             Self::Files(wal) => wal.sync_to(end).map_err(from_log),
@@ -129,6 +130,7 @@ impl Log {
     }
 
     /// Makes everything durable that was appended.
+    #[track_caller]
     pub(crate) fn sync(&self) -> Result<()> {
         match self {
             Self::Files(wal) => wal.sync().map_err(from_log),

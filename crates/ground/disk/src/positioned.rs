@@ -354,7 +354,15 @@ impl PositionedFile {
     /// the kernel reports a failure once, and takes the bytes for written. [`Error::PowerCut`].
     #[track_caller]
     pub fn sync(&self) -> Result<()> {
-        let site = Location::caller();
+        self.sync_for(Location::caller())
+    }
+
+    /// Does as [`PositionedFile::sync`], for a caller in another place of the code: one that a trait object or a closure
+    /// hides from `#[track_caller]`. The lab leaves out the syncs of one place at a time.
+    ///
+    /// # Errors
+    /// As [`PositionedFile::sync`].
+    pub fn sync_for(&self, site: Site) -> Result<()> {
         let _syncing = self.0.syncing.lock();
         self.check()?;
         self.ask_for_sync(site).inspect_err(|_| self.0.has_failed.store(true, Ordering::Release))

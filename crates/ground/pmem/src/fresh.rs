@@ -163,7 +163,8 @@ impl Fresh {
         let (pool, offset, len) = (self.pool(), self.offset() + at, entry::len(N, payload));
         pool.note_write_back(offset, len);
         pool.counters().persisted(offset, len);
-        pool.wait_uncounted(&[Flushed::of(self.region.range(at, len, self.writes))])
+        let flushed = Flushed::of(self.region.range(at, len, self.writes));
+        pool.wait_uncounted(&[flushed], Location::caller())
     }
 
     /// Stores bytes past the cache, without waiting for them. It counts as nothing.

@@ -381,7 +381,7 @@ impl Pool {
     #[inline]
     #[track_caller]
     pub fn fence<const N: usize>(&self, flushed: [Flushed; N]) -> Result<[Fenced; N]> {
-        self.wait(&flushed)?;
+        self.wait(&flushed, Location::caller())?;
         Ok(flushed.map(|flushed| Fenced { proves: flushed.proves }))
     }
 
@@ -394,7 +394,19 @@ impl Pool {
     /// As [`Pool::fence`].
     #[track_caller]
     pub fn fence_all(&self, flushed: &[Flushed]) -> Result<Vec<Fenced>> {
-        self.wait(flushed)?;
+        self.fence_all_for(flushed, Location::caller())
+    }
+
+    /// Does as [`Pool::fence_all`], for a caller in another place of the code: one that a trait object or a closure hides
+    /// from `#[track_caller]`. The lab leaves out the fences of one place at a time.
+    ///
+    /// # Errors
+    /// As [`Pool::fence`].
+    ///
+    /// # Panics
+    /// As [`Pool::fence`].
+    pub fn fence_all_for(&self, flushed: &[Flushed], site: Site) -> Result<Vec<Fenced>> {
+        self.wait(flushed, site)?;
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
@@ -408,7 +420,7 @@ impl Pool {
     /// As [`Pool::fence`].
     #[track_caller]
     pub fn fence_into(&self, flushed: &mut Vec<Flushed>, fenced: &mut Vec<Fenced>) -> Result<()> {
-        self.wait(flushed)?;
+        self.wait(flushed, Location::caller())?;
         fenced.clear();
         fenced.extend(flushed.drain(..).map(|flushed| Fenced { proves: flushed.proves }));
         Ok(())
@@ -435,31 +447,30 @@ impl Pool {
                 }
             }
         }
-        planted!("pmem.found-bytes-not-synced", Ok(()), self.wait(flushed))?;
+        let site = Location::caller();
+        planted!("pmem.found-bytes-not-synced", Ok(()), self.wait(flushed, site))?;
         Ok(flushed.iter().map(|flushed| Fenced { proves: flushed.proves }).collect())
     }
 
     #[inline]
-    #[track_caller]
-    fn wait(&self, flushed: &[Flushed]) -> Result<()> {
+    fn wait(&self, flushed: &[Flushed], site: Site) -> Result<()> {
         assert!(
             flushed.iter().all(|flushed| flushed.proves.pool == self.0.id),
             "a range of another pool"
         );
         self.0.counters.fence();
-        self.wait_uncounted(flushed)
+        self.wait_uncounted(flushed, site)
     }
 
     /// Waits for ranges of this pool.
     #[inline]
-    #[track_caller]
-    pub(crate) fn wait_uncounted(&self, flushed: &[Flushed]) -> Result<()> {
+    pub(crate) fn wait_uncounted(&self, flushed: &[Flushed], site: Site) -> Result<()> {
         if planted!(
             "pmem.caches-make-fences-needless",
             self.0.domain != Domain::Platform,
             self.0.domain == Domain::PageCache || self.medium().is_some()
         ) {
-            self.wait_outside(flushed, Location::caller())?;
+            self.wait_outside(flushed, site)?;
         }
         self.drain();
         Ok(())

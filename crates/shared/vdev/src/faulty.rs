@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use halite_pmem::Pinned;
+use halite_sim::Site;
 
 use crate::{Arrangement, BLOCK, Error, Extent, Leaf, MemoryLeaf, Result, Vdev};
 
@@ -121,7 +122,7 @@ impl Leaf for Faulty {
         Ok(None)
     }
 
-    fn sync(&self) -> Result<()> {
+    fn sync(&self, _: Site) -> Result<()> {
         self.fail(&self.fails_syncs)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use halite_pmem::Pinned;
+use halite_sim::Site;
 use halite_sim::locks::RwLock;
 
 use crate::stats::Counter;
@@ -150,8 +151,8 @@ impl Member {
         self.writes.count(bytes.len(), || leaf.append(run, at, bytes))
     }
 
-    pub(crate) fn sync(&self, leaf: &dyn Leaf) -> Result<()> {
-        self.syncs.count(0, || leaf.sync())
+    pub(crate) fn sync(&self, leaf: &dyn Leaf, site: Site) -> Result<()> {
+        self.syncs.count(0, || leaf.sync(site))
     }
 
     /// Replaces bytes that are not what they should be, if the leaf takes writes. Returns whether all were replaced. A

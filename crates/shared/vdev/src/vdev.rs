@@ -1,5 +1,6 @@
 //! A vdev: leaves that hold the same extents, with the redundancy that their arrangement gives.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use halite_pmem::Pinned;
@@ -251,8 +252,10 @@ impl Vdev {
     ///
     /// # Errors
     /// [`Error::TooFewLeaves`]; that of the only leaf.
+    #[track_caller]
     pub fn sync(&self) -> Result<()> {
-        self.members.each("sync", |_, member, leaf| member.sync(leaf))
+        let site = Location::caller();
+        self.members.each("sync", |_, member, leaf| member.sync(leaf, site))
     }
 
     /// Bytes of an extent as each leaf has them.

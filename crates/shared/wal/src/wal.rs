@@ -1,8 +1,10 @@
 //! An open log: appending, room, and its files.
 
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use halite_disk::{Disk, PositionedFile};
+use halite_sim::Site;
 use halite_sim::locks::Mutex;
 use halite_sync::Group;
 
@@ -345,9 +347,11 @@ impl Wal {
     /// # Errors
     /// An error of the disk: how much of the log is durable is not known then, and nothing may be appended any more.
     /// So for [`Wal::sync`].
+    #[track_caller]
     pub fn sync_to(&self, end: u64) -> Result<()> {
+        let site = Location::caller();
         let take = || ((), self.pending.lock().appended);
-        self.group.commit(end, take, |()| self.write(true))
+        self.group.commit(end, take, |()| self.write(Some(site)))
     }
 
     /// Whether it is durable up to an end that [`Wal::append`] returned.
@@ -363,20 +367,21 @@ impl Wal {
     /// See [`Wal::sync_to`].
     pub fn hand_over(&self) -> Result<()> {
         let has_none = self.pending.lock().bytes.is_empty();
-        if has_none { Ok(()) } else { self.write(false) }
+        if has_none { Ok(()) } else { self.write(None) }
     }
 
     /// Makes everything durable that was appended.
     ///
     /// # Errors
     /// See [`Wal::sync_to`].
+    #[track_caller]
     pub fn sync(&self) -> Result<()> {
         let appended = self.pending.lock().appended;
         self.sync_to(appended)
     }
 
-    /// Writes everything that was appended, in order, and syncs the file if that is asked for.
-    fn write(&self, syncs: bool) -> Result<()> {
+    /// Writes everything that was appended, in order, and syncs the file if a place in the code asks for that.
+    fn write(&self, sync: Option<Site>) -> Result<()> {
         let Written { segment, has_failed } = &mut *self.written.lock();
         if *has_failed {
             let path = segment.file.path().to_owned();
@@ -388,7 +393,8 @@ impl Wal {
             std::mem::replace(&mut pending.bytes, emptied)
         };
         let written = segment.write(&group);
-        let synced = written.and_then(|()| if syncs { segment.file.sync() } else { Ok(()) });
+        let sync = |()| sync.map_or(Ok(()), |site| segment.file.sync_for(site));
+        let synced = written.and_then(sync);
         *has_failed = synced.is_err();
         group.clear();
         if group.capacity() <= KEPT {

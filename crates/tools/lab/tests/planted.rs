@@ -7,6 +7,7 @@
 mod betree_pools;
 mod small_stores;
 
+use std::iter;
 use std::time::Instant;
 
 use betree_pools::{Pools, devices};
@@ -14,7 +15,7 @@ use halite_blocks::page::CopyOnWrite;
 use halite_lab::blocks::pages::Pages;
 use halite_lab::planted::{Histories, PLANTED_BUGS, PlantedBug};
 use halite_lab::{
-    Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation,
+    Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation, suite,
 };
 use halite_sim::planted::Bug;
 use small_stores::SmallStore;
@@ -47,6 +48,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
             let subject = Store::of(&halite_betree::REGISTRATION, "betree-mixed-values");
             return explore(&subject, rules, look);
         }
+        Histories::BetreeThreads => return explore_threads(rules, look),
         Histories::BetreePool(name) => {
             return explore(&Pools::of(&format!("betree-pool-{name}")), rules, look);
         }
@@ -65,6 +67,28 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         _ => "indexlog-mixed",
     };
     explore(&indexlog(name, kinds), rules, look)
+}
+
+/// Looks at the schedules of the first seeds, up to a violation. Few recoveries are crashed in turn: schedules differ by the
+/// order of their calls.
+fn explore_threads(rules: Rules, look: Look) -> (Option<Violation>, Tally) {
+    let mut jobs = suite(&halite_betree::REGISTRATION, &[rules]);
+    jobs.retain(|job| job.name() == "betree-threads");
+    let effort = Look { is_shallow: true, ..look }.effort();
+    let mut tally = Tally::default();
+    for seed in 0..look.histories {
+        let seen = jobs[0].look(&mut iter::once(seed), &effort, None);
+        tally += seen.tally;
+        if let Some(finding) = seen.finding {
+            let case = finding.case.split_once(':').expect("a name").1;
+            let case = case.parse().expect("a case");
+            return (Some(Violation { case, what: finding.what }), tally);
+        }
+        if tally.recoveries > look.recoveries_max {
+            break;
+        }
+    }
+    (None, tally)
 }
 
 /// Histories of one kind.
@@ -99,22 +123,30 @@ struct Look {
     recoveries_max: u64,
     /// Images of a history, about.
     images_max: u64,
+    /// Whether few recoveries are crashed in turn: those of betree have many points to crash at.
+    is_shallow: bool,
 }
 
 impl Look {
     /// Returns the effort for a bug: of each history less than usual, for the sake of more of them.
     fn search(budget: u64) -> Self {
-        Self { histories: budget, recoveries_max: u64::MAX, images_max: 700 }
+        Self { histories: budget, recoveries_max: u64::MAX, images_max: 700, is_shallow: false }
     }
 
     /// Returns the effort for a violation without a bug: the campaigns and the other tests look at the same histories
     /// for longer.
-    fn control(budget: u64) -> Self {
-        Self { histories: budget, recoveries_max: 10_000, images_max: 300 }
+    fn control(of: Histories, budget: u64) -> Self {
+        let is_shallow = of.name().starts_with("betree");
+        let recoveries_max = if is_shallow { 2000 } else { 10_000 };
+        Self { histories: budget, recoveries_max, images_max: 300, is_shallow }
     }
 
     fn effort(self) -> Effort {
-        Effort { history_images_max: self.images_max, ..Effort::default() }
+        let effort = Effort { history_images_max: self.images_max, ..Effort::default() };
+        match self.is_shallow {
+            true => Effort { nested_images_max: [3, 2], nested_percent: [3, 2], ..effort },
+            false => effort,
+        }
     }
 }
 
@@ -182,7 +214,7 @@ fn without_a_planted_bug_the_same_histories_are_right() {
     }
     for (histories, rules, count) in explored {
         let start = Instant::now();
-        let (found, tally) = explore_all(histories, rules, Look::control(count));
+        let (found, tally) = explore_all(histories, rules, Look::control(histories, count));
         let (of, under, recoveries) = (histories.name(), rules.name(), tally.recoveries);
         let seen = tally.histories;
         println!(

@@ -219,7 +219,7 @@ impl Leaf for Failing {
     ) -> halite_vdev::Result<Option<Pinned>> {
         Ok(None)
     }
-    fn sync(&self) -> halite_vdev::Result<()> {
+    fn sync(&self, _: halite_sim::Site) -> halite_vdev::Result<()> {
         self.fail(&self.fails_syncs)
     }
     fn read_label(&self, at: usize, to: &mut [u8]) -> halite_vdev::Result<()> {

@@ -254,9 +254,12 @@ impl Storage {
     }
 
     /// Makes everything durable that was written. After a failure the store takes no more writes.
+    #[track_caller]
     pub(crate) fn sync(&self) -> Result<()> {
-        let synced = self.vdevs().try_for_each(|vdev| vdev.sync());
-        Ok(synced.inspect_err(|error| self.health.poison(error.to_string()))?)
+        for vdev in self.vdevs() {
+            vdev.sync().inspect_err(|error| self.health.poison(error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Notes that the generation that was being built is durable, and begins the next.

@@ -273,6 +273,7 @@ impl Store {
     }
 
     /// Makes every write durable that has returned.
+    #[track_caller]
     pub(crate) fn sync(&self) -> Result<()> {
         self.health.check()?;
         self.log.sync().inspect_err(|error| self.health.poison(error.to_string()))

@@ -83,10 +83,12 @@ impl<'a> WrittenLarge<'a> {
     }
 
     /// Makes what was written durable.
+    #[track_caller]
     fn sync(&self) -> Result<()> {
         if self.extents.is_empty() {
             return Ok(());
         }
+        planted!("betree.value-not-synced", return Ok(()));
         self.store.trees.storage.sync()?;
         self.store.tell_of_stale_leaves()
     }

@@ -1,5 +1,7 @@
 //! The slots of a leaf.
 
+use std::panic::Location;
+
 use super::format::{Defect, LABEL_SLOTS, Label, SLOT};
 use crate::leaf::LABEL_AREA;
 use crate::{Leaf, Result};
@@ -73,13 +75,13 @@ pub(crate) fn clear_torn(leaf: &dyn Leaf) -> Result<()> {
             is_clean = false;
         }
     }
-    if is_clean { Ok(()) } else { leaf.sync() }
+    if is_clean { Ok(()) } else { leaf.sync(Location::caller()) }
 }
 
 /// Fills the ring with zeros, durably: the labels of another pool would be taken for newer ones.
 pub(crate) fn wipe(leaf: &dyn Leaf) -> Result<()> {
     leaf.write_label(0, &[0; LABEL_AREA])?;
-    leaf.sync()
+    leaf.sync(Location::caller())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use halite_disk::{Access, Disk, PositionedFile};
 use halite_pmem::Pinned;
+use halite_sim::Site;
 use halite_sim::locks::Mutex;
 
 use super::{LABEL_AREA, Leaf, check, check_label};
@@ -201,8 +202,8 @@ impl Leaf for FileLeaf {
         Ok(None)
     }
 
-    fn sync(&self) -> Result<()> {
-        Ok(self.file.sync()?)
+    fn sync(&self, site: Site) -> Result<()> {
+        Ok(self.file.sync_for(site)?)
     }
 
     fn read_label(&self, at: usize, to: &mut [u8]) -> Result<()> {
@@ -218,6 +219,8 @@ impl Leaf for FileLeaf {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::Location;
+
     use super::*;
 
     #[test]
@@ -231,7 +234,7 @@ mod tests {
         assert_eq!(leaf.blocks(), 18, "less than a step, as there is no more");
         assert!(matches!(leaf.grow_to(40), Err(Error::NoSpace { blocks: 40, .. })));
         leaf.write(Extent { block: 17, blocks: 1 }, &[7; BLOCK]).unwrap();
-        leaf.sync().unwrap();
+        leaf.sync(Location::caller()).unwrap();
         drop(leaf);
         let leaf = FileLeaf::open(&disk, "leaf", u64::MAX, 16).unwrap();
         assert_eq!(leaf.blocks(), 18);
@@ -250,7 +253,7 @@ mod tests {
         leaf.write(run, &[9; 2 * BLOCK]).unwrap();
         assert!(leaf.patch(run, 5, &[1; BLOCK]).unwrap());
         leaf.write_label(8192, &[8; 8192]).unwrap();
-        leaf.sync().unwrap();
+        leaf.sync(Location::caller()).unwrap();
         drop(leaf);
         let leaf = FileLeaf::open(&disk, "leaf", 1 << 20, 16).unwrap();
         assert_eq!(leaf.blocks(), 16);

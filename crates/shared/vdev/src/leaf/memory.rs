@@ -1,6 +1,7 @@
 //! A leaf in the memory of the process: for tests, and for data that may be lost.
 
 use halite_pmem::Pinned;
+use halite_sim::Site;
 use halite_sim::locks::RwLock;
 
 use super::{LABEL_AREA, Leaf, check, check_label};
@@ -99,7 +100,7 @@ impl Leaf for MemoryLeaf {
         Ok(None)
     }
 
-    fn sync(&self) -> Result<()> {
+    fn sync(&self, _: Site) -> Result<()> {
         Ok(())
     }
 

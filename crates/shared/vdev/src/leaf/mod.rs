@@ -23,6 +23,7 @@ mod memory;
 mod pmem;
 
 use halite_pmem::Pinned;
+use halite_sim::Site;
 
 pub use file::FileLeaf;
 pub use memory::MemoryLeaf;
@@ -112,11 +113,12 @@ pub trait Leaf: Send + Sync {
     /// As [`Leaf::read`].
     fn pin(&self, run: Extent, at: usize, len: usize) -> Result<Option<Pinned>>;
 
-    /// Makes all that was written before durable, labels as well.
+    /// Makes all that was written before durable, labels as well, for a place in the code: `#[track_caller]` does not see
+    /// through a `dyn Leaf`, and the lab leaves out the syncs of one place at a time.
     ///
     /// # Errors
     /// Those of the device: then the state of the bytes is unknown.
-    fn sync(&self) -> Result<()>;
+    fn sync(&self, site: Site) -> Result<()>;
 
     /// Reads bytes of the label area.
     ///
@@ -156,6 +158,7 @@ mod tests {
     use halite_disk::Disk;
     use halite_pmem::{Domain, PoolOptions};
     use proptest::prelude::*;
+    use std::panic::Location;
     use std::path::Path;
     use std::sync::Arc;
 
@@ -193,7 +196,7 @@ mod tests {
             leaf.write_label(LABEL_AREA - BLOCK, &[1; BLOCK]).unwrap();
             leaf.write(Extent { block: 0, blocks: 2 }, &[2; 2 * BLOCK]).unwrap();
             leaf.write(Extent { block: 2, blocks: 1 }, &[3; BLOCK]).unwrap();
-            leaf.sync().unwrap();
+            leaf.sync(Location::caller()).unwrap();
             let mut to = [0; 3];
             leaf.read(Extent { block: 0, blocks: 2 }, 2 * BLOCK - 3, &mut to).unwrap();
             assert_eq!(to, [2; 3]);
@@ -201,7 +204,7 @@ mod tests {
             assert_eq!(to, [1; 3]);
             assert!(leaf.free(Extent { block: 0, blocks: 2 }));
             leaf.write(Extent { block: 1, blocks: 1 }, &[4; BLOCK]).unwrap();
-            leaf.sync().unwrap();
+            leaf.sync(Location::caller()).unwrap();
             leaf.read(Extent { block: 1, blocks: 1 }, 0, &mut to).unwrap();
             assert_eq!(to, [4; 3]);
         }
@@ -231,7 +234,7 @@ mod tests {
             );
             assert_eq!(leaf.tail(run), Some(64));
             assert!(leaf.append(run, 64, &[2; 128]).unwrap());
-            leaf.sync().unwrap();
+            leaf.sync(Location::caller()).unwrap();
             assert!(leaf.pin(run, 128, 65).unwrap().is_none(), "it is not that long");
             let mut to = [9; 256];
             leaf.read(run, 0, &mut to).unwrap();
@@ -241,7 +244,7 @@ mod tests {
             drop(pinned);
             assert!(leaf.free(run) && leaf.tail(run).is_none());
             leaf.write(Extent { block: 9, blocks: 1 }, &[7; BLOCK]).unwrap();
-            leaf.sync().unwrap();
+            leaf.sync(Location::caller()).unwrap();
         }
     }
 
@@ -258,7 +261,7 @@ mod tests {
                 leaf.grow_to(100).unwrap();
                 let mut model: Vec<u8> = (0..run.byte_len()).map(|at| (at % 251) as u8).collect();
                 leaf.write(run, &model).unwrap();
-                leaf.sync().unwrap();
+                leaf.sync(Location::caller()).unwrap();
                 model[at..at + len].fill(255);
                 prop_assert!(leaf.patch(run, at, &model[at..at + len]).unwrap());
                 let mut now = vec![0; run.byte_len()];

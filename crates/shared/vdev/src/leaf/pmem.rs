@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use halite_alloc::{Device, SEGMENT};
 use halite_pmem::{Domain, Flushed, Fresh, Parcels, Pinned, Pool};
+use halite_sim::Site;
 use halite_sim::locks::{Mutex, RwLock};
 
 use super::appended::AppendedRuns;
@@ -311,7 +312,7 @@ impl Leaf for PmemLeaf {
         Ok(self.appended.pin(run.block, at as u64..(at + len) as u64))
     }
 
-    fn sync(&self) -> Result<()> {
+    fn sync(&self, site: Site) -> Result<()> {
         let _syncing = self.syncing.lock();
         let mut flushed: Vec<Flushed> = Vec::new();
         {
@@ -328,7 +329,7 @@ impl Leaf for PmemLeaf {
         }
         self.appended.flush(&mut flushed);
         if !flushed.is_empty() {
-            self.pool.fence_all(&flushed)?;
+            self.pool.fence_all_for(&flushed, site)?;
         }
         Ok(())
     }
@@ -352,6 +353,8 @@ impl Leaf for PmemLeaf {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::Location;
+
     use halite_alloc::Segments;
     use halite_pmem::PoolOptions;
 
@@ -377,7 +380,7 @@ mod tests {
             let run = Extent { block: 520, blocks: 4 };
             leaf.write(run, &[5; 4 * BLOCK]).unwrap();
             leaf.write_label(0, &[6; 8192]).unwrap();
-            leaf.sync().unwrap();
+            leaf.sync(Location::caller()).unwrap();
             drop((leaf, segments));
 
             let segments = Segments::open(&path, &options).unwrap();

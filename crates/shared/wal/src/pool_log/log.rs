@@ -181,6 +181,7 @@ impl PoolLog {
     ///
     /// # Errors
     /// See [`PoolLog::append`].
+    #[track_caller]
     pub fn sync(&self) -> Result<()> {
         self.tail.lock().sync(&self.pool)
     }

@@ -192,12 +192,14 @@ impl Tail {
     }
 
     /// Makes everything that was appended durable.
+    #[track_caller]
     pub(super) fn sync(&mut self, pool: &Pool) -> Result<()> {
         self.check()?;
         if self.pending.is_empty() { Ok(()) } else { self.wait(pool, Streamed::default()) }
     }
 
     /// Waits for the streamed frames and for all pending bytes.
+    #[track_caller]
     fn wait(&mut self, pool: &Pool, streamed: Streamed) -> Result<()> {
         self.has_failed = true;
         let Streamed { mut flushed, ended } = streamed;

@@ -6,6 +6,7 @@
 //! and `object:` with an object's name and its bytes, as lengths and the bytes that repeat so often.
 
 mod calls;
+#[allow(dead_code, reason = "not every test looks at them")]
 pub(crate) mod devices;
 mod model;
 pub(crate) mod steps;
@@ -68,6 +69,7 @@ pub(crate) const POOLS: [Pools; 5] = [
 
 impl Pools {
     /// The pool of a name.
+    #[allow(dead_code, reason = "a test may look at all of them")]
     pub(crate) fn of(name: &str) -> Self {
         *POOLS.iter().find(|pool| pool.name == name).expect("there is such a pool")
     }

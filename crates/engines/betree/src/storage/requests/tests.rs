@@ -90,7 +90,7 @@ impl Leaf for Slow {
     ) -> halite_vdev::Result<Option<Pinned>> {
         Ok(None)
     }
-    fn sync(&self) -> halite_vdev::Result<()> {
+    fn sync(&self, _: halite_sim::Site) -> halite_vdev::Result<()> {
         Ok(())
     }
     fn read_label(&self, at: usize, to: &mut [u8]) -> halite_vdev::Result<()> {
