@@ -11,6 +11,7 @@ use halite_contract::{
 };
 use halite_vdev::{LeafPlace, Position};
 
+use crate::store::view::Below;
 use crate::tree::parts::visit_parts;
 use crate::{Betree, Error, ReceiveOptions, ReceiveToken};
 
@@ -187,8 +188,8 @@ impl Trees for Betree {
                     while store.flush_oldest().is_ok_and(|flushed| flushed) {}
                 }
                 let (view, at) = store.now();
-                let tree = view.of(space.0, at).1.cloned();
-                let Some(tree) = tree else { return Ok(()) };
+                let Below::Tree(Some(tree)) = view.of(space.0, at).1 else { return Ok(()) };
+                let tree = tree.clone();
                 (view, tree)
             }
         };

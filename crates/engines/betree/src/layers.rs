@@ -27,7 +27,7 @@ use crate::memtable::MemtableSource;
 use crate::message::{HeldMessage, Kind, Payload, elsewhere};
 use crate::record::{DATASET, end_of, full_key};
 use crate::run::{DeletedRanges, MergeCursor, Source};
-use crate::store::view::{GraftPart, Layer, View};
+use crate::store::view::{Below, GraftPart, Layer, View};
 use crate::tree::cursor::TreeCursor;
 use crate::tree::lookup::value_of;
 use crate::tree::update::BoxedSource;
@@ -42,27 +42,34 @@ pub(crate) fn sources(
     dataset: u32,
     (start, end): (&[u8], Option<&[u8]>),
 ) -> Vec<BoxedSource> {
-    let lo = full_key(dataset, start);
-    let hi = end.map_or_else(|| end_of(dataset).to_vec(), |end| full_key(dataset, end));
     let mut sources: Vec<BoxedSource> = Vec::new();
     let action = context.actions.of(dataset);
-    let (layers, tree) = view.of(dataset, at);
-    for layer in layers {
-        match layer {
-            Layer::Memtable(memtable) => {
-                let memtable = Arc::clone(memtable);
-                let source =
-                    MemtableSource::new(memtable, (&lo, Some(&hi)), DATASET, at, action.clone());
-                sources.push(Box::new(source));
-            }
-            Layer::Graft(graft) => {
-                let of = (&*graft.view, graft.at);
-                let ranges = graft.of.ranges.clip(start, end);
-                graft_sources(context, of, &graft.of.parts, (start, end), &ranges, &mut sources);
+    let mut of = (dataset, at);
+    let tree = loop {
+        let (dataset, at) = of;
+        let lo = full_key(dataset, start);
+        let hi = end.map_or_else(|| end_of(dataset).to_vec(), |end| full_key(dataset, end));
+        let bounds = (&lo[..], Some(&hi[..]));
+        let (layers, below) = view.of(dataset, at);
+        for layer in layers {
+            match layer {
+                Layer::Memtable(memtable) => {
+                    let (memtable, action) = (Arc::clone(memtable), action.clone());
+                    let source = MemtableSource::new(memtable, bounds, DATASET, at, action);
+                    sources.push(Box::new(source));
+                }
+                Layer::Graft(graft) => {
+                    let (of, bounds) = ((&*graft.view, graft.at), (start, end));
+                    let ranges = graft.of.ranges.clip(start, end);
+                    graft_sources(context, of, &graft.of.parts, bounds, &ranges, &mut sources);
+                }
             }
         }
-    }
-    let tree = tree.cloned().unwrap_or_else(Tree::empty);
+        match below {
+            Below::Tree(tree) => break tree.cloned().unwrap_or_else(Tree::empty),
+            Below::Dataset(dataset, at) => of = (dataset, at),
+        }
+    };
     sources.push(Box::new(TreeCursor::new(context, tree, start, end, action)));
     sources
 }

@@ -7,7 +7,7 @@ use crate::layers::InSource;
 use crate::memtable::{Version, message_of};
 use crate::message::{HeldMessage, Kind, Payload};
 use crate::record::{DATASET, full_key};
-use crate::store::view::{Graft, Layer, View};
+use crate::store::view::{Below, Graft, Layer, View};
 use crate::tree::lookup::Search;
 use crate::tree::{Context, Tree};
 
@@ -40,41 +40,58 @@ fn get_full(
 ) -> Result<Option<Bytes>> {
     let key = &full[DATASET..];
     let mut search = Search::default();
-    let (layers, tree) = view.of(dataset, at);
     let mut action = None;
     let mut has_asked = false;
-    for layer in layers {
-        let memtable = match layer {
-            Layer::Memtable(memtable) => memtable,
-            Layer::Graft(graft) => {
-                action = context.actions.of(dataset);
-                let Some(found) = get_in_graft(context, graft, key)? else { continue };
-                if let Some(value) = found {
-                    let message =
-                        HeldMessage { kind: Kind::Insert, payload: Payload::Owned(value.to_vec()) };
-                    let added = search.add(key, message, action.as_deref());
-                    added.map_err(|why| Error::Message { why: why.to_owned() })?;
+    // The dataset and the sequence whose layers come next, and the key there.
+    let (mut of, mut moved) = ((dataset, at), None::<Vec<u8>>);
+    let tree = loop {
+        let (full, at) = (moved.as_deref().unwrap_or(full), of.1);
+        let (layers, below) = view.of(of.0, at);
+        for layer in layers {
+            let memtable = match layer {
+                Layer::Memtable(memtable) => memtable,
+                Layer::Graft(graft) => {
+                    action = context.actions.of(dataset);
+                    let Some(found) = get_in_graft(context, graft, key)? else { continue };
+                    if let Some(value) = found {
+                        let message = HeldMessage {
+                            kind: Kind::Insert,
+                            payload: Payload::Owned(value.to_vec()),
+                        };
+                        let added = search.add(key, message, action.as_deref());
+                        added.map_err(|why| Error::Message { why: why.to_owned() })?;
+                    }
+                    search.end();
+                    return explained(
+                        context,
+                        dataset,
+                        search.value(context, key, action.as_deref()),
+                    );
                 }
-                search.end();
+            };
+            // Mostly, it is one short value.
+            if let Version::Change(stored) = memtable.find(full, at)
+                && search.is_empty()
+                && message_of(stored).kind == Kind::Insert
+            {
+                return Ok(Some(Bytes::from(stored.payload)));
+            }
+            if !has_asked {
+                (action, has_asked) = (context.actions.of(dataset), true);
+            }
+            let found = memtable.search(full, DATASET, at, &mut search, action.as_deref());
+            found.map_err(|why| Error::Message { why: why.to_owned() })?;
+            if search.is_over() {
                 return explained(context, dataset, search.value(context, key, action.as_deref()));
             }
-        };
-        // Mostly, it is one short value.
-        if let Version::Change(stored) = memtable.find(full, at)
-            && search.is_empty()
-            && message_of(stored).kind == Kind::Insert
-        {
-            return Ok(Some(Bytes::from(stored.payload)));
         }
-        if !has_asked {
-            (action, has_asked) = (context.actions.of(dataset), true);
+        match below {
+            Below::Tree(tree) => break tree,
+            Below::Dataset(dataset, at) => {
+                (of, moved) = ((dataset, at), Some(full_key(dataset, key)));
+            }
         }
-        let found = memtable.search(full, DATASET, at, &mut search, action.as_deref());
-        found.map_err(|why| Error::Message { why: why.to_owned() })?;
-        if search.is_over() {
-            return explained(context, dataset, search.value(context, key, action.as_deref()));
-        }
-    }
+    };
     if !has_asked {
         action = context.actions.of(dataset);
     }

@@ -111,6 +111,12 @@ impl BlockCache {
         Ok(block)
     }
 
+    /// Whether it has the block at a place, not counting the second tier. It may have lost it when this returns.
+    #[must_use]
+    pub fn has(&self, place: Place) -> bool {
+        self.blocks.peek(&place).is_some()
+    }
+
     /// Takes a block in, by the guard of the thread that alone has read it, and moves evicted ones on.
     fn insert(&self, guard: Option<Guard<'_>>, place: Place, block: &Plain) {
         // A block that is forgotten from now on is not taken by the second tier.

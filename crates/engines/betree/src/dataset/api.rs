@@ -13,7 +13,7 @@ use crate::purpose::Purpose;
 use crate::record::Batch;
 use crate::store::Store;
 use crate::store::commit::Commit;
-use crate::store::view::{Behind, View};
+use crate::store::view::{Base, Behind, View};
 use crate::tree::Tree;
 use crate::{Betree, Error};
 
@@ -76,14 +76,31 @@ impl Betree {
         command.push(&mut batch);
         let behind = match command.replaces() {
             Some((dataset, snapshot)) => {
-                let (_, tree) = self.snapshot_tree(snapshot)?;
+                let (_, base) = self.snapshot_base(snapshot)?;
                 let is_new = matches!(command, Command::Clone { .. });
-                Some(Behind::Tree { dataset, tree, is_new })
+                Some(Behind::Base { dataset, base, is_new })
             }
             None => None,
         };
         let mut commit = Commanded { catalogue: Some(catalogue), behind };
         self.store.commit(&batch, purpose, Durability::Immediate, &mut commit)
+    }
+
+    /// A snapshot in the catalogue, and a view that keeps it, without waiting for the flush that makes its tree.
+    fn snapshot_base(&self, snapshot: SnapshotId) -> Result<(Arc<View>, Base)> {
+        let view = self.store.view();
+        if let Some(tree) = view.snapshots.get(&snapshot) {
+            let base = Base::Tree(tree.clone());
+            return Ok((view, base));
+        }
+        let mut base = None;
+        for memtable in &view.frozen {
+            if Command::of_memtable(memtable)?.is_some_and(|c| c.makes() == Some(snapshot)) {
+                base = Some(Base::Pending { snapshot, sequence: memtable.last() });
+            }
+        }
+        // A thread may have deleted it meanwhile.
+        base.map(|base| (view, base)).ok_or_else(|| no_snapshot(&snapshot.1.to_string()))
     }
 
     /// The tree of a snapshot in the catalogue, and a view that keeps it; behind the flush that makes it.
@@ -157,16 +174,15 @@ impl Betree {
         Ok(infos)
     }
 
-    /// Opens a snapshot for reading; of its key spaces, it has the dataset. If it was made a moment ago, this waits for the
-    /// flush that writes it.
+    /// Opens a snapshot for reading; of its key spaces, it has the dataset.
     ///
     /// # Errors
-    /// [`halite_contract::Error::NoSuchKeySpace`]; [`Error::NoSuchSnapshot`]; those of a flush.
+    /// [`halite_contract::Error::NoSuchKeySpace`]; [`Error::NoSuchSnapshot`].
     pub fn open_snapshot(&self, space: KeySpaceId, name: &str) -> Result<Arc<dyn Snapshot>> {
         let catalogue = self.store.catalogue.load_full();
         let of = catalogue.name(space)?.to_string();
         let number = catalogue.snapshot(space, name).ok_or_else(|| no_snapshot(name))?;
-        let (view, tree) = self.snapshot_tree((space.0, number)).map_err(|error| match error {
+        let (view, base) = self.snapshot_base((space.0, number)).map_err(|error| match error {
             halite_contract::Error::Own(own)
                 if matches!(own.downcast_ref(), Some(Error::NoSuchSnapshot { .. })) =>
             {
@@ -175,7 +191,7 @@ impl Betree {
             error => error,
         })?;
         let context = Arc::clone(&self.store.trees);
-        Ok(Arc::new(OpenSnapshot { context, view, space, name: of, tree }))
+        Ok(Arc::new(OpenSnapshot { context, view, space, name: of, base }))
     }
 
     /// Makes a dataset what it was when a snapshot of it was made, in one commit. The newer snapshots of it go with
@@ -206,8 +222,8 @@ impl Betree {
         self.command(batch, Command::Rollback((space.0, number)), catalogue, Purpose::Removal)
     }
 
-    /// Makes a dataset that begins as a snapshot, in one commit. They share what neither changes, and the snapshot stays as
-    /// long as the clone.
+    /// Makes a dataset that begins as a snapshot, in one commit, also if the snapshot's memtables wait for their flush.
+    /// They share what neither changes, and the snapshot stays as long as the clone.
     ///
     /// # Errors
     /// [`halite_contract::Error::NoSuchKeySpace`]; [`Error::NoSuchSnapshot`]; [`Error::KeySpaceExists`];

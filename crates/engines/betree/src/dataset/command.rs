@@ -129,6 +129,14 @@ impl Command {
         })
     }
 
+    /// The snapshot that the command makes.
+    pub(crate) fn makes(&self) -> Option<SnapshotId> {
+        match *self {
+            Self::Create(snapshot) | Self::Receive { snapshot, .. } => Some(snapshot),
+            _ => None,
+        }
+    }
+
     /// The dataset whose tree the command replaces by that of a snapshot, which readers see behind its commit.
     pub(crate) fn replaces(&self) -> Option<(u32, SnapshotId)> {
         match *self {

@@ -16,7 +16,7 @@ use crate::dataset::command::Command;
 use crate::layers::sources;
 use crate::run::{DeletedRange, DeletedRanges, MergeCursor};
 use crate::store::Store;
-use crate::store::view::{GraftPart, Grafting, Layer, View};
+use crate::store::view::{Below, GraftPart, Grafting, Layer, View};
 use crate::tree::lookup::value_of;
 use crate::tree::node::{Bounds, Link};
 use crate::tree::{Context, Tree};
@@ -100,16 +100,23 @@ fn staged_ranges(
 /// Bytes of keys and values of a part, at the most that is expected: of runs that have some of its keys, all counts.
 fn bytes_of(context: &Context, view: &View, at: u64, part: &GraftPart) -> Result<u64> {
     let mut bytes = 0;
-    let (layers, tree) = view.of(part.source, at);
-    for layer in layers {
-        bytes += match layer {
-            Layer::Graft(graft) => graft.of.bytes,
-            Layer::Memtable(memtable) => {
-                let large = memtable.large_values().iter().map(|large| large.len).sum::<u64>();
-                memtable.bytes() + large
-            }
-        };
-    }
+    let mut of = (part.source, at);
+    let tree = loop {
+        let (layers, below) = view.of(of.0, of.1);
+        for layer in layers {
+            bytes += match layer {
+                Layer::Graft(graft) => graft.of.bytes,
+                Layer::Memtable(memtable) => {
+                    let large = memtable.large_values().iter().map(|large| large.len).sum::<u64>();
+                    memtable.bytes() + large
+                }
+            };
+        }
+        match below {
+            Below::Tree(tree) => break tree,
+            Below::Dataset(dataset, at) => of = (dataset, at),
+        }
+    };
     let bounds = (Some(&part.start[..]), part.end.as_deref());
     Ok(bytes + tree.map_or(Ok(0), |tree| bytes_of_tree(context, tree, bounds))?)
 }

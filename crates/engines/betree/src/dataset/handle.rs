@@ -6,8 +6,8 @@ use halite_contract::{Bytes, Direction, Error, KeyRange, KeySpaceId, Result, Sca
 
 use crate::read;
 use crate::scan::StoreScan;
-use crate::store::view::View;
-use crate::tree::{Context, Tree};
+use crate::store::view::{Base, View};
+use crate::tree::Context;
 
 /// A snapshot of one dataset. It keeps the view that it was opened in, so its extents stay if it is deleted.
 pub(super) struct OpenSnapshot {
@@ -16,7 +16,7 @@ pub(super) struct OpenSnapshot {
     pub(super) space: KeySpaceId,
     /// The name of the dataset when it was opened.
     pub(super) name: String,
-    pub(super) tree: Tree,
+    pub(super) base: Base,
 }
 
 impl OpenSnapshot {
@@ -28,13 +28,16 @@ impl OpenSnapshot {
     }
 
     fn walk(&self, range: &KeyRange, direction: Direction) -> StoreScan {
-        StoreScan::of_tree(
-            &self.context,
-            Arc::clone(&self.view),
-            (self.space.0, self.tree.clone()),
-            range,
-            direction,
-        )
+        let (view, dataset) = (Arc::clone(&self.view), self.space.0);
+        match &self.base {
+            Base::Tree(tree) => {
+                let of = (dataset, tree.clone());
+                StoreScan::of_tree(&self.context, view, of, range, direction)
+            }
+            Base::Pending { sequence, .. } => {
+                StoreScan::new(&self.context, view, *sequence, dataset, range, direction)
+            }
+        }
     }
 }
 
@@ -45,7 +48,12 @@ impl Snapshot for OpenSnapshot {
 
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         self.check(space)?;
-        read::get_in_tree(&self.context, (space.0, &self.tree), key)
+        match &self.base {
+            Base::Tree(tree) => read::get_in_tree(&self.context, (space.0, tree), key),
+            Base::Pending { sequence, .. } => {
+                read::get(&self.context, &self.view, *sequence, space.0, key)
+            }
+        }
     }
 
     fn len(&self, space: KeySpaceId) -> Result<u64> {

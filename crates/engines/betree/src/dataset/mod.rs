@@ -23,7 +23,7 @@
 //! | create | one record | writes the nodes that changed since the last checkpoint, which writes fewer then |
 //! | delete | one record | reads its list, and writes as many entries |
 //! | rollback | one record | reads the nodes that were born since |
-//! | clone | one record | nothing |
+//! | clone | one record, also of a snapshot that waits for its flush | nothing |
 //! | copy of a range | one record | reads the range, and writes it |
 //! | receipt of changes | one record | reads what was staged, and writes it, and what a create does |
 //!
@@ -42,3 +42,5 @@ mod handle;
 pub(crate) mod histories;
 pub(crate) mod history;
 mod preference;
+#[cfg(test)]
+mod tests;

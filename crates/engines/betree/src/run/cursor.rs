@@ -7,7 +7,7 @@ use super::directory::{Directory, PartPlace};
 use super::part::{EntryRange, Part};
 use super::read_ahead::{ReadAhead, Reads, Step};
 use super::reader::Run;
-use super::source::Source;
+use super::source::{Move, Source};
 use crate::message::{HeldMessage, Message};
 use crate::{Error, Result};
 
@@ -46,6 +46,9 @@ impl RunCursor {
     /// A cursor at no message. Reads the run's directory if it is not in memory.
     pub(crate) fn new(run: Arc<Run>, lo: &[u8], hi: Option<&[u8]>, reads: Reads) -> Result<Self> {
         let directory = run.directory()?.share();
+        let last = hi.and_then(|hi| directory.part_of(hi));
+        let end = last.map_or(directory.parts.len(), |last| last + 1);
+        let start = directory.part_of(lo).unwrap_or(end).min(end);
         let deleted_ranges = directory.ranges.clip(lo, hi);
         Ok(Self {
             run,
@@ -53,7 +56,7 @@ impl RunCursor {
             lo: lo.to_vec(),
             hi: hi.map(<[u8]>::to_vec),
             deleted_ranges,
-            ahead: ReadAhead::new(reads),
+            ahead: ReadAhead::new(reads, start..end),
             part: None,
             number: 0,
             at: 0,
@@ -140,6 +143,28 @@ impl RunCursor {
 }
 
 impl Source for RunCursor {
+    fn ask(&mut self, place: Move<'_>) {
+        let last = self.parts().checked_sub(1);
+        let (key, step) = match place {
+            Move::First => (Some(&self.lo[..]), Step::Forward),
+            Move::Seek(key) => (Some(key.max(&self.lo)), Step::Forward),
+            Move::Last => (self.hi.as_deref(), Step::Backward),
+            Move::SeekBefore(key) => {
+                (Some(self.hi.as_deref().map_or(key, |hi| key.min(hi))), Step::Backward)
+            }
+        };
+        let number = match (key.map(|key| self.directory.part_of(key)), step) {
+            (Some(None), Step::Forward) => None,
+            (Some(None) | None, _) => last,
+            (Some(number), _) => number,
+        };
+        if let Some(number) = number
+            && (self.part.is_none() || self.number != number)
+        {
+            self.ahead.ask((&self.run, &self.directory), number, step);
+        }
+    }
+
     fn first(&mut self) -> Result<()> {
         self.seek(&[])
     }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use halite_index::LoserTree;
 
 use super::deleted_ranges::DeletedRanges;
-use super::source::Source;
+use super::source::{Move, Source};
 use crate::Result;
 use crate::message::{Action, HeldMessage, LargeValue, Message};
 
@@ -93,22 +93,22 @@ impl<S: Source> MergeCursor<S> {
 
     /// Goes to the first key.
     pub(crate) fn first(&mut self) -> Result<()> {
-        self.start(true, S::first)
+        self.start(Move::First)
     }
 
     /// Goes to the last key.
     pub(crate) fn last(&mut self) -> Result<()> {
-        self.start(false, S::last)
+        self.start(Move::Last)
     }
 
     /// Goes to the first key that is not below `key`.
     pub(crate) fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.start(true, |source| source.seek(key))
+        self.start(Move::Seek(key))
     }
 
     /// Goes to the last key below `key`.
     pub(crate) fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.start(false, |source| source.seek_before(key))
+        self.start(Move::SeekBefore(key))
     }
 
     /// Goes to the next key; from none, to none.
@@ -120,10 +120,8 @@ impl<S: Source> MergeCursor<S> {
             return self.settle();
         }
         let key = self.key.clone();
-        self.start(true, |source| {
-            source.seek(&key)?;
-            if source.key() == Some(&key) { source.next() } else { Ok(()) }
-        })
+        // The least key above it.
+        self.seek(&[&key[..], &[0]].concat())
     }
 
     /// Goes to the key before; from none, to none.
@@ -139,10 +137,15 @@ impl<S: Source> MergeCursor<S> {
     }
 
     /// Moves all sources, and goes to the first key in a direction.
-    fn start(&mut self, is_forward: bool, to: impl Fn(&mut S) -> Result<()>) -> Result<()> {
+    fn start(&mut self, to: Move<'_>) -> Result<()> {
+        let is_forward = matches!(to, Move::First | Move::Seek(_));
         self.message = None;
         self.is_forward = is_forward;
-        self.sources.iter_mut().try_for_each(to)?;
+        if self.sources.len() > 1 {
+            // What all of them read goes on side by side.
+            self.sources.iter_mut().for_each(|source| source.ask(to));
+        }
+        self.sources.iter_mut().try_for_each(|source| source.go(to))?;
         let sources = &self.sources;
         self.tree = LoserTree::new(sources.len(), |a, b| is_before(sources, is_forward, a, b));
         self.settle()

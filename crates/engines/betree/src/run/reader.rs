@@ -156,6 +156,11 @@ impl Run {
         self.pointer.directory_checksums[0]
     }
 
+    /// Whether a part is in the cache.
+    pub(super) fn is_cached(&self, number: usize) -> bool {
+        self.store.cache.has(self.cached_at(number))
+    }
+
     /// Counts a read of a part that the cache does not have.
     #[inline]
     fn note_use(&self) {

@@ -4,11 +4,23 @@ use super::deleted_ranges::DeletedRanges;
 use crate::message::HeldMessage;
 use crate::{Error, Result};
 
+/// A move of a source that does not begin where it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Move<'a> {
+    First,
+    Last,
+    Seek(&'a [u8]),
+    SeekBefore(&'a [u8]),
+}
+
 /// A position in sorted messages, at most one a key, of keys within bounds: at a message, or at none.
 ///
 /// A new one is at none, and so is one that was moved beyond either end, or whose move failed. A step from none leads
 /// to none.
 pub(crate) trait Source {
+    /// Begins to read what a move to a place needs, if that takes time. The move follows.
+    fn ask(&mut self, _place: Move<'_>) {}
+
     /// Goes to the first message.
     fn first(&mut self) -> Result<()>;
 
@@ -26,6 +38,16 @@ pub(crate) trait Source {
 
     /// Goes to the message before.
     fn prev(&mut self) -> Result<()>;
+
+    /// Does a move.
+    fn go(&mut self, place: Move<'_>) -> Result<()> {
+        match place {
+            Move::First => self.first(),
+            Move::Last => self.last(),
+            Move::Seek(key) => self.seek(key),
+            Move::SeekBefore(key) => self.seek_before(key),
+        }
+    }
 
     /// Goes to none.
     fn leave(&mut self);
@@ -55,6 +77,10 @@ pub(crate) trait Source {
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
+    fn ask(&mut self, place: Move<'_>) {
+        (**self).ask(place);
+    }
+
     fn first(&mut self) -> Result<()> {
         (**self).first()
     }

@@ -9,9 +9,13 @@ mod traffic;
 pub use address::Address;
 pub(crate) use address::{CLASSES_MAX, VDEVS_MAX};
 pub(crate) use pool::{Storage, run_of};
-pub(crate) use requests::{AHEAD, PendingRead, Writes};
+pub(crate) use requests::{AHEAD, Check, PendingRead, Writes};
+
+use std::ops::Range;
 
 use halite_pmem::Pinned;
+#[cfg(test)]
+pub(crate) use requests::tests::Slow;
 
 use crate::Result;
 
@@ -56,6 +60,18 @@ pub(crate) trait Extents: Send + Sync {
         to: &mut [u8],
         check: &dyn Fn(&[u8]) -> bool,
     ) -> Result<()>;
+
+    /// Begins to read bytes of an extent, as [`Self::read`] does. `None` where they had better be read when they are
+    /// needed.
+    fn begin_read(
+        &self,
+        _what: &'static str,
+        _extent: Extent,
+        _span: Range<usize>,
+        _check: Check,
+    ) -> Option<PendingRead> {
+        None
+    }
 
     /// The most bytes of an extent: of one with parity, those with which the parity is not too long.
     fn extent_bytes_max(&self) -> usize {

@@ -12,6 +12,7 @@
 //! takes is free when the pool is opened. An extent is durable after the sync of a checkpoint, which is before anything
 //! durable leads to it.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +21,7 @@ use halite_pmem::Pinned;
 use halite_sim::locks::Mutex;
 use halite_vdev::{BLOCK, QUEUE_DEPTH, Queue, Vdev};
 
-use super::requests::{THREADS, read_error};
+use super::requests::{Check, PendingRead, THREADS, read_error};
 use super::traffic::Traffic;
 use super::{Address, Extent, Extents};
 use crate::allocation::{Classes, DeviceSpace, Growth, Orders, Purpose};
@@ -342,6 +343,20 @@ impl Extents for Storage {
         let vdev = self.vdev(extent.address)?;
         self.traffic.read(extent.address.class(), to.len());
         vdev.read(run_of(extent), at, to, check).map_err(|error| read_error(what, extent, error))
+    }
+
+    fn begin_read(
+        &self,
+        what: &'static str,
+        extent: Extent,
+        span: Range<usize>,
+        check: Check,
+    ) -> Option<PendingRead> {
+        // Where an address is wrong, the read that is done when the bytes are needed says so.
+        if self.is_direct(extent.address) {
+            return None;
+        }
+        self.submit_span(what, extent, span, check).ok()
     }
 
     fn extent_bytes_max(&self) -> usize {

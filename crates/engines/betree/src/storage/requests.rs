@@ -4,9 +4,10 @@
 //! of the submissions. Everywhere else up to [`THREADS`] requests of a vdev are under way at a time.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use halite_disk::AlignedBuffer;
 use halite_vdev::{BLOCK, Ticket, Vdev};
@@ -75,11 +76,21 @@ impl Storage {
         extent: Extent,
         check: Check,
     ) -> Result<PendingRead> {
-        let len = byte_len(extent);
-        self.traffic.read(extent.address.class(), len);
+        self.submit_span(what, extent, 0..byte_len(extent), check)
+    }
+
+    /// Submits a read of bytes of an extent.
+    pub(super) fn submit_span(
+        &self,
+        what: &'static str,
+        extent: Extent,
+        span: Range<usize>,
+        check: Check,
+    ) -> Result<PendingRead> {
+        self.traffic.read(extent.address.class(), span.len());
         let ticket = self.submit(extent.address, move |vdev| {
-            let mut to = AlignedBuffer::zeroed(len, BLOCK);
-            vdev.read(run_of(extent), 0, &mut to, &*check)?;
+            let mut to = AlignedBuffer::zeroed(span.len(), BLOCK);
+            vdev.read(run_of(extent), span.start, &mut to, &*check)?;
             Ok(to)
         })?;
         Ok(PendingRead { ticket, what, extent })

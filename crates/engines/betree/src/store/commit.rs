@@ -195,7 +195,7 @@ impl Store {
             if let Some(next) = next {
                 self.install(next, first - 1, commit.behind());
             }
-            // A clone that is found here has its tree in the view.
+            // A clone that is found here has its base in the view.
             if let Some(catalogue) = commit.catalogue() {
                 self.catalogue.store(Arc::new(catalogue));
             }
@@ -243,8 +243,8 @@ impl Store {
             let rotated = view.rotated(next);
             match behind {
                 None => rotated,
-                Some(Behind::Tree { dataset, tree, is_new }) => {
-                    rotated.replacing(sequence, (dataset, tree), is_new)
+                Some(Behind::Base { dataset, base, is_new }) => {
+                    rotated.replacing(sequence, (dataset, base), is_new)
                 }
                 Some(Behind::Graft(of)) => {
                     rotated.with_graft(Graft { of, sequence, view: before, at })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use halite_contract::KeyRange;
 
+use crate::catalogue::SnapshotId;
 use crate::dataset::histories::SnapshotTrees;
 use crate::memtable::Memtable;
 use crate::run::{DeletedRange, DeletedRanges};
@@ -31,8 +32,8 @@ pub(crate) struct View {
 
 /// The effect of a commit that is not in its memtable, which it ends.
 pub(crate) enum Behind {
-    /// A dataset, which a clone is new as, has a snapshot's tree.
-    Tree { dataset: u32, tree: Tree, is_new: bool },
+    /// A dataset, which a clone is new as, is what a snapshot is.
+    Base { dataset: u32, base: Base, is_new: bool },
     /// A dataset has keys of others.
     Graft(Grafting),
 }
@@ -116,13 +117,52 @@ pub(crate) enum Layer<'a> {
     Graft(&'a Arc<Graft>),
 }
 
-/// A dataset that a commit has replaced by a snapshot's tree: rolled back, or made as a clone.
+/// The state that lies below the layers of a dataset.
+pub(crate) enum Below<'a> {
+    Tree(Option<&'a Tree>),
+    /// A dataset as of a sequence, in the same view: it has layers of its own.
+    Dataset(u32, u64),
+}
+
+/// A snapshot, which a dataset begins as.
+///
+/// ```text
+///  layers of a clone         layers of the origin
+///  ┌──────────────────┐      ┌─────────────────────────────┐
+///  │ memtables behind │      │ newer memtables             │
+///  │ its commit       │      ├─────────────────────────────┤ ◀─ the snapshot's commit
+///  ├──────────────────┤      │ the memtable that it ended, │
+///  │ pending snapshot─┼─────▶│ older ones, tree            │
+///  └──────────────────┘      └─────────────────────────────┘
+/// ```
+#[derive(Clone)]
+pub(crate) enum Base {
+    /// The snapshot is in a tree.
+    Tree(Tree),
+    /// The memtable that the snapshot's commit has ended waits for its flush: the view has the snapshot as its dataset
+    /// was at the last sequence of that commit. No tree has anything behind it before the flush, which makes the base a
+    /// tree.
+    Pending { snapshot: SnapshotId, sequence: u64 },
+}
+
+impl Base {
+    /// The base in a view that has these trees of snapshots.
+    fn resolve(&mut self, snapshots: &SnapshotTrees) {
+        if let Self::Pending { snapshot, .. } = self
+            && let Some(tree) = snapshots.get(snapshot)
+        {
+            *self = Self::Tree(tree.clone());
+        }
+    }
+}
+
+/// A dataset that a commit has replaced by a snapshot: rolled back, or made as a clone.
 #[derive(Clone)]
 pub(crate) struct Replaced {
     dataset: u32,
     /// The last sequence of the commit: what is before that is in no memtable and no tree of the dataset any more.
     sequence: u64,
-    tree: Tree,
+    base: Base,
     /// Whether there was no such dataset before: a thread that finds the clone in the catalogue before the commit is
     /// visible sees it whole.
     is_new: bool,
@@ -134,19 +174,21 @@ impl View {
         std::iter::once(&self.active).chain(&self.frozen)
     }
 
-    /// The layers that a reader of a dataset at a sequence looks at, the newest first, and the tree below them.
+    /// The layers that a reader of a dataset at a sequence looks at, the newest first, and what is below them.
     #[inline]
-    pub(crate) fn of(
-        &self,
-        dataset: u32,
-        at: u64,
-    ) -> (impl Iterator<Item = Layer<'_>>, Option<&Tree>) {
+    pub(crate) fn of(&self, dataset: u32, at: u64) -> (impl Iterator<Item = Layer<'_>>, Below<'_>) {
         let of_dataset = |replaced: &&Replaced| {
             replaced.dataset == dataset && (replaced.sequence <= at || replaced.is_new)
         };
-        let (from, tree) = match self.replaced.iter().rev().find(of_dataset) {
-            Some(replaced) => (replaced.sequence, Some(&replaced.tree)),
-            None => (0, self.trees.get(&dataset)),
+        let (from, below) = match self.replaced.iter().rev().find(of_dataset) {
+            Some(Replaced { sequence: from, base, .. }) => match base {
+                Base::Tree(tree) => (*from, Below::Tree(Some(tree))),
+                // A snapshot is older than what begins as it, so there is an end to that.
+                Base::Pending { snapshot, sequence } => {
+                    (*from, Below::Dataset(snapshot.0, *sequence))
+                }
+            },
+            None => (0, Below::Tree(self.trees.get(&dataset))),
         };
         let layers = self.memtables().take_while(move |memtable| memtable.before >= from).flat_map(
             move |memtable| {
@@ -154,7 +196,7 @@ impl View {
                 graft.map(Layer::Graft).into_iter().chain([Layer::Memtable(memtable)])
             },
         );
-        (layers, tree)
+        (layers, below)
     }
 
     /// The graft that lies between a memtable and the next one, if a reader of a dataset at a sequence sees one.
@@ -181,10 +223,12 @@ impl View {
         Self { active: next, frozen, ..self.clone() }
     }
 
-    /// The state in which a dataset has the tree of a snapshot, from a sequence on.
-    pub(crate) fn replacing(mut self, sequence: u64, replaced: (u32, Tree), is_new: bool) -> Self {
-        let (dataset, tree) = replaced;
-        self.replaced.push(Replaced { dataset, sequence, tree, is_new });
+    /// The state in which a dataset is what a snapshot is, from a sequence on.
+    pub(crate) fn replacing(mut self, sequence: u64, replaced: (u32, Base), is_new: bool) -> Self {
+        let (dataset, mut base) = replaced;
+        // The snapshot may have been flushed since the commit looked for it.
+        base.resolve(&self.snapshots);
+        self.replaced.push(Replaced { dataset, sequence, base, is_new });
         self
     }
 
@@ -201,6 +245,12 @@ impl View {
         flushed.replaced.retain(|replaced| replaced.sequence > last);
         flushed.grafts.retain(|graft| graft.sequence > last);
         flushed.snapshots = snapshots.unwrap_or(flushed.snapshots);
+        for replaced in &mut flushed.replaced {
+            replaced.base.resolve(&flushed.snapshots);
+            if let Base::Pending { sequence, .. } = replaced.base {
+                assert!(sequence > last, "a flushed snapshot has a tree");
+            }
+        }
         flushed
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of runs as a whole, against maps in memory.
 
+mod ahead;
 mod caches;
 mod costs;
 mod damage;

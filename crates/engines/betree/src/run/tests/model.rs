@@ -14,7 +14,7 @@ use super::super::{
 };
 use crate::message::{Kind, LargeValue, Message, MessageAction, Piece, UpsertBuilder};
 use crate::shares::Shares;
-use crate::storage::{Address, Extent};
+use crate::storage::{Address, Extent, Extents};
 
 pub(super) type Key = Vec<u8>;
 pub(super) type Owned = (Kind, Vec<u8>);
@@ -94,6 +94,10 @@ pub(super) fn shapes() -> impl Strategy<Value = Shape> {
 pub(super) const SEED: Seed = Seed::new(77);
 
 pub(super) fn store(extents: Arc<MemoryExtents>) -> Arc<RunStore> {
+    store_of(extents)
+}
+
+pub(super) fn store_of(extents: Arc<dyn Extents>) -> Arc<RunStore> {
     let cache = Arc::new(BlockCache::new(8 << 20, 4096));
     let shares = Arc::new(Shares::new(Arc::clone(&cache), 8 << 20));
     let directories = Directories::new(shares);
@@ -110,7 +114,7 @@ pub(super) fn writer<'a>(
 }
 
 fn placed_writer<'a>(
-    extents: &'a MemoryExtents,
+    extents: &'a dyn Extents,
     written: &'a mut Vec<Extent>,
     shape: Shape,
     birth: u64,
@@ -145,6 +149,17 @@ impl Model {
     pub(super) fn place(
         &self,
         extents: &MemoryExtents,
+        shape: Shape,
+        birth: u64,
+        placement: RunPlace,
+    ) -> Option<RunPointer> {
+        self.place_in(extents, shape, birth, placement)
+    }
+
+    /// Writes the run to a place of any storage, and passes its pointer through its encoding.
+    pub(super) fn place_in(
+        &self,
+        extents: &dyn Extents,
         shape: Shape,
         birth: u64,
         placement: RunPlace,

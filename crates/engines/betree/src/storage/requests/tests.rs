@@ -12,17 +12,17 @@ use crate::allocation::{DeviceSpace, Purpose};
 use crate::storage::{EXTENT_BYTES_MAX, Extent, Storage};
 
 /// A disk in memory, which takes a millisecond for a request.
-struct Slow {
+pub(crate) struct Slow {
     inner: MemoryLeaf,
     under_way: AtomicUsize,
-    most_under_way: AtomicUsize,
+    pub(crate) most_under_way: AtomicUsize,
     writes: AtomicU64,
     /// The number of the write that fails.
     fails: AtomicU64,
 }
 
 impl Slow {
-    fn storage(on_threads: bool) -> (Arc<Self>, Storage) {
+    pub(crate) fn storage(on_threads: bool) -> (Arc<Self>, Storage) {
         let leaf = Arc::new(Self {
             inner: MemoryLeaf::new("slow", (64 << 20) / BLOCK as u64),
             under_way: AtomicUsize::new(0),
