@@ -9,12 +9,16 @@
 use std::collections::VecDeque;
 
 use halite_codec::Seed;
+use halite_vdev::BLOCK;
 
 use crate::allocation::Purpose;
 use crate::message::{LargeValue, Piece, byte_len};
 use crate::storage::{AHEAD, Extent, Extents, PendingRead, Writes};
 use crate::tree::Context;
 use crate::tree::pointer::seed_of;
+
+/// The most pieces of a value that is not longer than so many whole extents: a reference is a message of a run.
+const PIECES_MAX: u64 = 4096;
 
 /// The name of a piece in errors.
 const PIECE: &str = "piece of a large value";
@@ -29,22 +33,52 @@ pub(crate) fn write_large(
     value: &[u8],
     (writes, written): (&mut Writes<'_>, &mut Vec<Extent>),
 ) -> crate::Result<LargeValue> {
-    let (birth, class) = (context.epoch(), context.spill(class));
-    let limit = context.storage.extent_bytes_max();
-    let mut pieces = Vec::with_capacity(value.len().div_ceil(limit));
+    let (birth, class, len) = (context.epoch(), context.spill(class), value.len() as u64);
+    let mut pieces = Vec::new();
     let mut rest = value;
     while !rest.is_empty() {
-        let limit = context.storage.extent_bytes(class, purpose);
-        let (bytes, behind) = rest.split_at(rest.len().min(limit));
+        let extent = allocate_piece(context, class, purpose, (len, rest.len()))?;
+        let (bytes, behind) = rest.split_at(rest.len().min(byte_len(extent)));
         rest = behind;
-        let blocks = bytes.len().div_ceil(halite_vdev::BLOCK) as u32;
-        let extent = context.storage.allocate(class, blocks, purpose)?;
         written.push(extent);
         writes.write(extent, bytes)?;
         let checksum = seed_of(context.seed, extent.address, birth).checksum(bytes);
         pieces.push(Piece { extent, checksum });
     }
-    Ok(LargeValue { entered, len: value.len() as u64, birth, pieces })
+    Ok(LargeValue { entered, len, birth, pieces })
+}
+
+/// Bytes of the pieces of a value of a length, preferably in a class: as many as an extent may have now, but so many at
+/// least that the value has no more than [`PIECES_MAX`] of them, if an extent may ever have so many.
+pub(crate) fn piece_bytes(context: &Context, class: u8, purpose: Purpose, len: u64) -> usize {
+    let least = len.div_ceil(PIECES_MAX).next_multiple_of(BLOCK as u64);
+    let most = context.storage.extent_bytes_max();
+    let least = usize::try_from(least).unwrap_or(most);
+    context.storage.extent_bytes(class, purpose).max(least).min(most)
+}
+
+/// Allocates an extent for the next piece of a value of a length, of which so many bytes are left.
+fn allocate_piece(
+    context: &Context,
+    class: u8,
+    purpose: Purpose,
+    (len, left): (u64, usize),
+) -> crate::Result<Extent> {
+    let mut bytes = piece_bytes(context, class, purpose, len);
+    loop {
+        let blocks = left.min(bytes).div_ceil(BLOCK) as u32;
+        match context.storage.allocate(class, blocks, purpose) {
+            Err(error @ crate::Error::NoSpace { .. }) => {
+                // It turned out that no device can grow: then the free runs that are there say how long a piece may be.
+                let shorter = piece_bytes(context, class, purpose, len);
+                if shorter >= left.min(bytes) {
+                    return Err(error);
+                }
+                bytes = shorter;
+            }
+            allocated => return allocated,
+        }
+    }
 }
 
 /// The name of a value, which a move changes.

@@ -39,8 +39,6 @@ pub enum Histories {
     Betree(Kind),
     /// The same with values in extents of their own.
     BetreeValues,
-    /// The same with threads under a scheduler.
-    BetreeThreads,
     /// The same with a pool of this name, with snapshots, objects and leaves that go and come back.
     BetreePool(&'static str),
     /// The same with leaves that are damaged, or were used without each other: one scenario, without power cuts.
@@ -67,7 +65,6 @@ impl Histories {
             Self::LsmLog(kind) => format!("lsm with a log, {kind:?}"),
             Self::Betree(kind) => format!("betree, {kind:?}"),
             Self::BetreeValues => "betree, large values".to_owned(),
-            Self::BetreeThreads => "betree, threads".to_owned(),
             Self::BetreePool(name) => format!("betree, {name}"),
             Self::BetreeDevices => "betree, devices".to_owned(),
         }
@@ -96,7 +93,7 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeThreads, BetreeValues, Changes, Indexlog,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Indexlog,
                 LoggedFiles, Lsm, LsmLog, NotedFiles, Objects, Pages, Partitions, RenamedFiles,
                 Snapshots, Space,
             };
@@ -252,8 +249,6 @@ bugs! {
         "The superblock is written before what it leads to is synced.";
     "betree.log-trimmed-before-superblock" "betree/src/store/checkpoint.rs", Betree(Blocks), PageCache, 60,
         "The log is released before the superblock that does not need it is durable.";
-    "betree.log-end-not-synced" "betree/src/store/checkpoint.rs", BetreeThreads, PageCache, 60,
-        "The superblock notes an end of the log up to which it was not synced.";
     "betree.value-not-synced" "betree/src/store/written_large.rs", BetreePool("mirror"), Memory, 20,
         "A large value is not synced before its record is in the log.";
     "betree.applied-batch-replayed" "betree/src/open/replay.rs", BetreePool("values"), Memory, 20,

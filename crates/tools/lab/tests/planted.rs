@@ -7,7 +7,6 @@
 mod betree_pools;
 mod small_stores;
 
-use std::iter;
 use std::time::Instant;
 
 use betree_pools::{Pools, devices};
@@ -15,7 +14,7 @@ use halite_blocks::page::CopyOnWrite;
 use halite_lab::blocks::pages::Pages;
 use halite_lab::planted::{Histories, PLANTED_BUGS, PlantedBug};
 use halite_lab::{
-    Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation, suite,
+    Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation,
 };
 use halite_sim::planted::Bug;
 use small_stores::SmallStore;
@@ -48,7 +47,6 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
             let subject = Store::of(&halite_betree::REGISTRATION, "betree-mixed-values");
             return explore(&subject, rules, look);
         }
-        Histories::BetreeThreads => return explore_threads(rules, look),
         Histories::BetreePool(name) => {
             return explore(&Pools::of(&format!("betree-pool-{name}")), rules, look);
         }
@@ -67,28 +65,6 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         _ => "indexlog-mixed",
     };
     explore(&indexlog(name, kinds), rules, look)
-}
-
-/// Looks at the schedules of the first seeds, up to a violation. Few recoveries are crashed in turn: schedules differ by the
-/// order of their calls.
-fn explore_threads(rules: Rules, look: Look) -> (Option<Violation>, Tally) {
-    let mut jobs = suite(&halite_betree::REGISTRATION, &[rules]);
-    jobs.retain(|job| job.name() == "betree-threads");
-    let effort = Look { is_shallow: true, ..look }.effort();
-    let mut tally = Tally::default();
-    for seed in 0..look.histories {
-        let seen = jobs[0].look(&mut iter::once(seed), &effort, None);
-        tally += seen.tally;
-        if let Some(finding) = seen.finding {
-            let case = finding.case.split_once(':').expect("a name").1;
-            let case = case.parse().expect("a case");
-            return (Some(Violation { case, what: finding.what }), tally);
-        }
-        if tally.recoveries > look.recoveries_max {
-            break;
-        }
-    }
-    (None, tally)
 }
 
 /// Histories of one kind.

@@ -5,8 +5,9 @@
 //! added later catches up.
 //!
 //! A class keeps its last blocks back: half of its reserve is for metadata and for what frees space, the other half for
-//! the latter alone. Of that half, each vdev keeps whole groups of 512 blocks, in which nothing else lies: nodes and
-//! bitmaps are written in one piece, also where the other free blocks are in runs that are too short for them.
+//! the latter alone. As many blocks as that half, in whole groups of 512, are kept by the vdevs, and nothing else lies
+//! there: nodes and bitmaps are written in one piece, also where the other free blocks are in runs that are too short for
+//! them.
 
 use super::bitmap::Statistics;
 use super::device::{DeviceSpace, DeviceUse};
@@ -80,9 +81,13 @@ impl Class {
     }
 
     /// Adds a vdev.
-    pub(crate) fn add(&mut self, mut vdev: Vdev) {
-        vdev.space.keep((self.reserve / 2 / halite_vdev::SEGMENT_BLOCKS) as usize);
+    pub(crate) fn add(&mut self, vdev: Vdev) {
         self.vdevs.push(vdev);
+        let groups = (self.reserve / 2 / halite_vdev::SEGMENT_BLOCKS) as usize;
+        let (each, more) = (groups / self.vdevs.len(), groups % self.vdevs.len());
+        for (number, vdev) in self.vdevs.iter_mut().enumerate() {
+            vdev.space.keep(each + usize::from(number < more));
+        }
     }
 
     /// Its vdevs.
@@ -160,14 +165,19 @@ impl Class {
         if actual > halite_vdev::SEGMENT_BLOCKS {
             return Ok(None);
         }
-        let capacity = self.vdevs[vdev].space.blocks().capacity;
-        let lacked = (kept + actual).saturating_sub(self.free());
-        // A run of the new blocks alone, behind the next border that it may not cross.
-        let least = capacity.next_multiple_of(halite_vdev::SEGMENT_BLOCKS) + actual;
-        let least = least.max(capacity + lacked);
-        match self.grow(vdev, least, growth)? {
-            true => Ok(self.allocate_of(vdev, blocks, kept)),
-            false => Ok(None),
+        loop {
+            let capacity = self.vdevs[vdev].space.blocks().capacity;
+            let lacked = (kept + actual).saturating_sub(self.free());
+            // A run of the new blocks alone, behind the next border that it may not cross.
+            let least = capacity.next_multiple_of(halite_vdev::SEGMENT_BLOCKS) + actual;
+            if !self.grow(vdev, least.max(capacity + lacked), growth)? {
+                return Ok(None);
+            }
+            let found = self.allocate_of(vdev, blocks, kept);
+            // The first groups of a vdev are kept: others follow, unless the extent may lie in these.
+            if found.is_some() || kept == 0 {
+                return Ok(found);
+            }
         }
     }
 
@@ -230,8 +240,7 @@ impl Class {
 
     /// Blocks that may be allocated for data.
     pub(crate) fn free_for_data(&self) -> u64 {
-        let kept: u64 = self.vdevs.iter().map(|vdev| vdev.space.free_kept()).sum();
-        self.free().saturating_sub(self.reserve.max(kept))
+        self.free().saturating_sub(self.reserve)
     }
 
     /// Blocks that it lacks of those that it keeps from data.
@@ -412,6 +421,29 @@ pub(crate) mod tests {
         assert!(class.allocate(100, Purpose::Data, &mut Failing).unwrap().is_some());
         assert!(class.allocate(101, Purpose::Data, &mut Failing).is_err());
         assert!(class.allocate(100, Purpose::Data, &mut Failing).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_vdev_that_grows_by_little_is_of_use_from_its_first_growth_on() {
+        let mut class = class(4096, &[16 << 10, 0]);
+        let mut growth = UpTo(16 << 10, Vec::new());
+        let mut take = || class.allocate(100, Purpose::Data, &mut growth).unwrap();
+        let taken = std::iter::from_fn(&mut take).count() as u64 * 100;
+        // A group of 512 blocks has room for five extents.
+        assert!(taken >= (2 * (16 << 10) - 4096) / 512 * 500, "{taken} blocks");
+        assert!(take().is_none());
+    }
+
+    #[test]
+    fn what_is_kept_in_groups_is_kept_by_all_vdevs_together() {
+        for count in 1..7 {
+            let mut class = class(4096, &vec![4096; count]);
+            while class.allocate(8, Purpose::Data, &mut Fixed).unwrap().is_some() {}
+            while class.allocate(8, Purpose::Metadata, &mut Fixed).unwrap().is_some() {}
+            assert!(class.free() < 2048 + 8, "{count} vdevs: {} blocks are free", class.free());
+            let take = || class.allocate(9, Purpose::Reserve, &mut Fixed).unwrap();
+            assert_eq!(std::iter::from_fn(take).count(), 4 * (512 / 9), "{count} vdevs");
+        }
     }
 
     #[test]

@@ -148,11 +148,6 @@ impl DeviceSpace {
         self.allocatable.keep(groups, false);
     }
 
-    /// Free blocks that are kept from data.
-    pub(crate) fn free_kept(&self) -> u64 {
-        self.allocatable.free_kept()
-    }
-
     /// Blocks of the longest free run.
     pub(crate) fn longest(&self) -> u32 {
         self.allocatable.longest()

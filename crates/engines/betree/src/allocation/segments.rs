@@ -95,12 +95,12 @@ impl Segments {
         Some(block)
     }
 
-    /// Keeps so many of the emptiest groups, if so many are not kept yet, or, where that is asked for, if half of the
-    /// blocks of those are taken.
+    /// Keeps so many of the emptiest groups, if not so many are kept, or, where that is asked for, if half of the blocks of
+    /// those are taken.
     pub(crate) fn keep(&mut self, groups: usize, renews: bool) {
         let kept: usize = self.segments.iter().map(|bitmap| bitmap.kept().len()).sum();
         let is_renewed = renews && 2 * self.free_kept() < groups as u64 * u64::from(GROUP);
-        if kept >= groups && !is_renewed {
+        if kept == groups && !is_renewed {
             return;
         }
         let mut all: Vec<(u32, usize, u32)> = Vec::new();
@@ -119,7 +119,7 @@ impl Segments {
     }
 
     /// Free blocks in groups that are kept.
-    pub(crate) fn free_kept(&self) -> u64 {
+    fn free_kept(&self) -> u64 {
         let free = |bitmap: &Bitmap| -> u64 {
             bitmap.kept().iter().map(|group| u64::from(bitmap.free_of(*group))).sum()
         };

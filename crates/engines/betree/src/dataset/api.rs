@@ -86,7 +86,8 @@ impl Betree {
         self.store.commit(&batch, purpose, Durability::Immediate, &mut commit)
     }
 
-    /// A snapshot in the catalogue, and a view that keeps it, without waiting for the flush that makes its tree.
+    /// A snapshot in the catalogue, and a view that keeps it, without waiting for the flush that makes its tree. All that
+    /// it has is durable.
     fn snapshot_base(&self, snapshot: SnapshotId) -> Result<(Arc<View>, Base)> {
         let view = self.store.view();
         if let Some(tree) = view.snapshots.get(&snapshot) {
@@ -98,6 +99,12 @@ impl Betree {
             if Command::of_memtable(memtable)?.is_some_and(|c| c.makes() == Some(snapshot)) {
                 base = Some(Base::Pending { snapshot, sequence: memtable.last() });
             }
+        }
+        // The thread that makes it may still wait for the log.
+        if let Some(Base::Pending { sequence, .. }) = &base
+            && *sequence > self.store.commits.visible()
+        {
+            self.store.sync()?;
         }
         // A thread may have deleted it meanwhile.
         base.map(|base| (view, base)).ok_or_else(|| no_snapshot(&snapshot.1.to_string()))

@@ -106,6 +106,7 @@ fn bytes_of(context: &Context, view: &View, at: u64, part: &GraftPart) -> Result
         for layer in layers {
             bytes += match layer {
                 Layer::Graft(graft) => graft.of.bytes,
+                Layer::Memtable(memtable) if memtable.before >= of.1 => 0,
                 Layer::Memtable(memtable) => {
                     let large = memtable.large_values().iter().map(|large| large.len).sum::<u64>();
                     memtable.bytes() + large

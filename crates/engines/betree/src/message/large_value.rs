@@ -4,7 +4,7 @@
 //! entered u64 | len varint | birth varint | pieces varint | pieces x ( address u64 | blocks varint | checksum u64 )
 //! ```
 //!
-//! The value is cut into pieces of the bytes of a whole extent; the last one has the rest. A piece's checksum is of its
+//! Each piece has the bytes of a whole extent; the last one has the rest. A piece's checksum is of its
 //! bytes without the zeros behind them.
 //!
 //! The epoch of `birth` seeds the checksums: the value was written in it, before its commit. Snapshots that were made

@@ -127,7 +127,7 @@ impl<'a> ExtentWriter<'a> {
         let mut checksums = SmallVec::new();
         let mut rest = directory;
         while let Some((piece, behind)) =
-            (!rest.is_empty()).then(|| rest.split_at(rest.len().min(self.limit)))
+            (!rest.is_empty()).then(|| rest.split_at(rest.len().min(self.room())))
         {
             rest = behind;
             checksums.push(self.put(piece).2);

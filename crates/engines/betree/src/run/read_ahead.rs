@@ -21,13 +21,11 @@ use std::ops::Range;
 
 use halite_codec::{Compression, Plain};
 use halite_disk::AlignedBuffer;
-use halite_vdev::BLOCK;
 
 use super::directory::{Directory, PartPlace};
 use super::part::Part;
 use super::reader::Run;
 use crate::Result;
-use crate::message::byte_len;
 use crate::storage::{Check, PendingRead};
 
 /// How a cursor came to a part.
@@ -248,13 +246,12 @@ fn bytes_of(parts: &[PartPlace], span: &Range<usize>) -> Range<usize> {
     parts[span.start].at as usize..parts[span.end - 1].end()
 }
 
-/// Begins to read neighbouring parts, in whole blocks, as a device reads them.
+/// Begins to read neighbouring parts, and no other bytes: a repair writes all that was read to the other replicas.
 fn begin((run, parts): (&Run, &[PartPlace]), span: Range<usize>) -> Option<Span<PendingRead>> {
     let number = parts[span.start].extent as usize;
     let extent = run.pointer().extents[number];
     let of = bytes_of(parts, &span);
-    let (at, end) =
-        (of.start / BLOCK * BLOCK, of.end.next_multiple_of(BLOCK).min(byte_len(extent)));
+    let at = of.start;
     let of_part = |place: &PartPlace| {
         let stored = place.at as usize - at..place.end() - at;
         (run.seed(number, place.at as usize), stored, place.checksum)
@@ -265,6 +262,6 @@ fn begin((run, parts): (&Run, &[PartPlace]), span: Range<usize>) -> Option<Span<
             bytes.get(stored.clone()).is_some_and(|bytes| seed.checksum(bytes) == *checksum)
         })
     });
-    let bytes = run.store().extents.begin_read(WHAT, extent, at..end, check)?;
+    let bytes = run.store().extents.begin_read(WHAT, extent, of, check)?;
     Some(Span { parts: span, at, bytes })
 }

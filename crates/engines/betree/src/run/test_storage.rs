@@ -27,6 +27,8 @@ pub(super) struct MemoryExtents {
     pub(super) bytes_read: AtomicU64,
     /// Calls of `write` that succeed from now on.
     pub(super) room: Option<AtomicU64>,
+    /// Bytes that an extent may have now, if these are not all that it may ever have.
+    pub(super) extent_bytes: Option<usize>,
 }
 
 impl MemoryExtents {
@@ -144,6 +146,10 @@ impl Extents for MemoryExtents {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.bytes_read.fetch_add(to.len() as u64, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn extent_bytes(&self, _: u8) -> usize {
+        self.extent_bytes.unwrap_or(EXTENT_BYTES_MAX)
     }
 
     fn pin(&self, extent: Extent, at: usize, len: usize) -> Option<Pinned> {

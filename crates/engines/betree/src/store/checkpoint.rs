@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use halite_contract::{Error, Result};
+use halite_contract::Result;
 use halite_sim::planted;
 use halite_vdev::BLOCK;
 
@@ -115,8 +115,7 @@ impl Store {
         // From here on, a failure leaves it open which generation is the last.
         // Records that are appended from here on need not be durable when the superblock is.
         let (pool, log_end) = (self.labels.record(), self.log.end());
-        let synced = planted!("betree.log-end-not-synced", Ok(()), self.log.sync());
-        synced.inspect_err(|error: &Error| self.health.poison(error.to_string()))?;
+        self.log.sync().inspect_err(|error| self.health.poison(error.to_string()))?;
         planted!("betree.log-trimmed-before-superblock", self.log.release(log_first)?);
         let superblock =
             Superblock { applied, epoch, log_first, log_end, root: root.clone(), pool };

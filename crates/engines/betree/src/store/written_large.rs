@@ -5,7 +5,7 @@ use halite_sim::locks::RwLockReadGuard;
 use halite_sim::planted;
 
 use crate::allocation::Purpose;
-use crate::large::{write_large, write_piece};
+use crate::large::{piece_bytes, write_large, write_piece};
 use crate::message::{LargeValue, NOT_ENTERED};
 use crate::storage::{Extent, Writes};
 use crate::store::Store;
@@ -108,7 +108,7 @@ impl<'a> WrittenLarge<'a> {
         let (mut left, mut bytes) = (len, Vec::new());
         while left > 0 {
             let purpose = Purpose::Data;
-            next(&mut bytes, context.storage.extent_bytes(class, purpose))?;
+            next(&mut bytes, piece_bytes(context, class, purpose, len))?;
             left -= bytes.len() as u64;
             let extents = &mut written.extents;
             large.pieces.push(write_piece(context, class, (purpose, birth), &bytes, extents)?);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use halite_vdev::BLOCK;
 use proptest::prelude::*;
 
 use super::super::test_storage::MemoryExtents;
@@ -42,8 +43,13 @@ proptest! {
         runs in prop::collection::vec(models(), 1..6),
         shape in shapes(),
         flip in any::<(prop::sample::Index, prop::sample::Index)>(),
+        // Free space may be in short runs.
+        blocks in prop::option::of(1..3_usize),
     ) {
-        let extents = Arc::new(MemoryExtents::in_place());
+        let extent_bytes = blocks.map(|blocks| blocks * BLOCK);
+        let mut extents = MemoryExtents::in_place();
+        extents.extent_bytes = extent_bytes;
+        let extents = Arc::new(extents);
         let (mut pointers, mut written): (Vec<RunPointer>, Vec<&Model>) = (Vec::new(), Vec::new());
         for (model, birth) in runs.iter().zip(5..) {
             let behind = pointers.last().and_then(RunPointer::tail);

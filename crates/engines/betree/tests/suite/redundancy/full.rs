@@ -75,8 +75,9 @@ fn a_full_pool_takes_removals_and_then_puts_again() {
 /// Nodes, bitmaps and runs have more blocks than the holes that removed values leave.
 #[test]
 fn a_pool_whose_free_blocks_are_all_in_holes_takes_removals_and_puts() {
-    for blocks in [1_u32, 8] {
-        let bench = Bench::new("file:leaf-0@64M");
+    let two = "file:leaf-0@40M file:leaf-1@40M";
+    for (topology, blocks) in [("file:leaf-0@64M", 1_u32), ("file:leaf-0@64M", 8), (two, 8)] {
+        let bench = Bench::new(topology);
         let mut options = bench.options();
         let len = blocks as usize * BLOCK;
         let large_value_bytes = Some(len as u64);
