@@ -88,7 +88,7 @@ pub use random::Random;
 pub use replay::{NotReplayed, replay};
 pub use rules::Rules;
 pub use space::{Space, SpaceStep};
-pub use store::{Change, Opener, Step, Store};
+pub use store::{Change, Opener, Step, Store, refusal};
 pub use story::place;
 pub use subject::{Action, Refusal, Subject};
 pub use suite::{media_suite, space_suite, suite};

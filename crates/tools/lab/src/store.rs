@@ -793,8 +793,9 @@ pub(crate) fn options_on(medium: &Medium, options: &EngineOptions) -> EngineOpti
     options
 }
 
-/// Classifies errors: which of them name damaged bytes.
-pub(crate) fn refusal(error: &Error) -> Refusal {
+/// Classifies errors of engines: which of them name damaged bytes, or a platform that failed.
+#[must_use]
+pub fn refusal(error: &Error) -> Refusal {
     if let Error::Alloc(SpaceError::UnsafeShutdown { .. }) = error {
         return Refusal::UnsafeShutdown;
     }

@@ -286,7 +286,8 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the jobs for what is still in a slot: an earlier slice may have written the run anew.
+    /// Adds the jobs for what is still in a slot: an earlier slice may have written the run anew. Runs of the window may have
+    /// become one since: that has one job.
     fn add_jobs(
         &self,
         tree: &Tree,
@@ -305,6 +306,16 @@ impl Store {
                 }
             }
             if to.is_some() || !values.is_empty() {
+                let known = jobs.iter_mut().find(|job| job.run.pointer() == run.pointer());
+                if let Some(job) = known {
+                    job.to = job.to.or(to);
+                    for (value, to) in values {
+                        if job.values.iter().all(|(known, _)| *known != value) {
+                            job.values.push((value, to));
+                        }
+                    }
+                    continue;
+                }
                 let (level, key) = (slot.level, slot.key.clone());
                 jobs.push(Job { level, key, run, to, values });
             }

@@ -67,11 +67,12 @@ impl Update<'_> {
         }
         let mut changed: Option<Node> = None;
         for (number, of_slot) in of_slots {
-            let slot = &node.slots[number];
             let (here, below): (Vec<_>, Vec<_>) =
                 of_slot.into_iter().partition(|one| one.level == node.level);
             for one in here {
                 assert!(one.run.pointer().base.is_none(), "a run in steps stays where it is");
+                // A run that has been replaced is not there any more.
+                let slot = &changed.as_ref().unwrap_or(&node).slots[number];
                 let same = |run: &Arc<Run>| run.pointer() == one.run.pointer();
                 let at = slot.runs.iter().position(same);
                 let is_base = matches!(&slot.link, Link::Leaf(Some(base)) if same(base));
@@ -86,7 +87,7 @@ impl Update<'_> {
                 }
             }
             if !below.is_empty()
-                && let Some(child) = self.replace_below(&slot.link, &below, used)?
+                && let Some(child) = self.replace_below(&node.slots[number].link, &below, used)?
             {
                 let slot = &mut changed.get_or_insert_with(|| Node::clone(&node)).slots[number];
                 slot.link = Link::Fresh(Arc::new(child));

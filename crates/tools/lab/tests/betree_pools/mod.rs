@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use halite_betree::{Betree, BetreeOptions, LeafState, Position, Topology};
 use halite_contract::{Engine, EngineOptions};
 use halite_disk::{Disk, DiskModel};
-use halite_lab::{Action, Digest, Random, Refusal, Subject, World};
+use halite_lab::{Action, Digest, Random, Refusal, Subject, World, refusal};
 use halite_pmem::Medium;
 
 pub(crate) use steps::Step;
@@ -82,10 +82,7 @@ impl Pools {
 }
 
 fn refused(error: halite_contract::Error) -> Refusal {
-    match error.damage().is_some() {
-        true => Refusal::Named(error.to_string()),
-        false => Refusal::Failed(error.to_string()),
-    }
+    refusal(&error)
 }
 
 /// Goes on to the end.
