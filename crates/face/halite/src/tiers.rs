@@ -21,9 +21,10 @@ fn tiers(engine: &dyn Engine) -> Result<&dyn Tiered> {
 /// let db = Database::builder().topology(topology).open(&path)?;
 /// let logs = db.key_space("logs")?;
 /// logs.put("2024", "x".repeat(1000))?;
-/// logs.set_preference(Preference::Slowest)?;
+/// // The data that is there moves, and later data goes there at once.
 /// let moved = logs.migrate(&KeyRange::all(), 1, &mut |_, _| std::ops::ControlFlow::Continue(()))?;
 /// assert!(moved.is_complete && moved.moved_bytes > 0);
+/// logs.set_preference(Preference::Slowest)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl KeySpace {
