@@ -184,7 +184,8 @@ impl Betree {
     /// Opens a snapshot for reading; of its key spaces, it has the dataset.
     ///
     /// # Errors
-    /// [`halite_contract::Error::NoSuchKeySpace`]; [`Error::NoSuchSnapshot`].
+    /// [`halite_contract::Error::NoSuchKeySpace`]; [`Error::NoSuchSnapshot`]; those of a sync of the log, if the commit of the
+    /// snapshot still waits for its own.
     pub fn open_snapshot(&self, space: KeySpaceId, name: &str) -> Result<Arc<dyn Snapshot>> {
         let catalogue = self.store.catalogue.load_full();
         let of = catalogue.name(space)?.to_string();

@@ -286,8 +286,9 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the jobs for what is still in a slot: an earlier slice may have written the run anew. Runs of the window may have
-    /// become one since: that has one job.
+    /// Adds the jobs for the runs that a slot has now: an earlier slice may have written the slot's run anew, and a
+    /// flush may have merged several runs of the window. A merged run gets one job for all their values: a second job
+    /// would undo the first one's references.
     fn add_jobs(
         &self,
         tree: &Tree,

@@ -1,8 +1,8 @@
 //! Directories in DRAM: those of the runs that lookups and cursors have used last.
 //!
-//! Each lookup needs the directory of each run on its way, and one part: so a byte of a directory is used more often than
-//! a byte of a part by about as many times as it is shorter, and directories go before parts ([`Shares`]). A run has its directory itself,
-//! decoded, and a lookup takes it from there without a lock. This cache knows the runs that have one, in a ring, and
+//! Each lookup needs the directory of each run on its way, and one part of all parts. A directory is about a thirtieth of
+//! its run, so a byte of it serves more lookups than a byte of a part, and directories go before parts ([`Shares`]). A run
+//! has its directory itself, decoded, and a lookup takes it from there without a lock. This cache knows the runs that have one, in a ring, and
 //! evicts by the CLOCK algorithm: the oldest directory goes, unless it was used since it came or since the last round.
 //!
 //! | a lookup finds the directory | locks | copies |

@@ -142,7 +142,7 @@ impl<S: Source> MergeCursor<S> {
         self.message = None;
         self.is_forward = is_forward;
         if self.sources.len() > 1 {
-            // What all of them read goes on side by side.
+            // The reads of all sources go on side by side.
             self.sources.iter_mut().for_each(|source| source.ask(to));
         }
         self.sources.iter_mut().try_for_each(|source| source.go(to))?;
