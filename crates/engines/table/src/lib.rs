@@ -10,10 +10,12 @@
 //! | [`key`] | keys: byte strings in the order of their values, and ranges of them |
 //! | [`schema`] | schemas of tables, with the layout of their rows |
 //! | [`row`] | images of rows: read by column, changed, compared, checked |
+//! | [`catalog`] | all tables and indexes with their ids and states, and the statements that change them |
 //!
 //! None of these does input or output, or takes a lock.
 #![forbid(unsafe_code)]
 
+pub mod catalog;
 mod column;
 mod error;
 pub mod key;
@@ -23,6 +25,7 @@ pub mod schema;
 mod strategies;
 pub mod value;
 
+pub use catalog::{Catalog, IndexId, Table, TableId};
 pub use column::Column;
 pub use error::{Error, Result};
 pub use key::{KEY_LEN_MAX, KeyRange, KeySchema};

@@ -82,8 +82,8 @@ impl KeySchema {
         Ok(KeyRange::between(prefix(from)?, prefix(to)?))
     }
 
-    /// Appends the key of a row, whose values `value_of` gives by their columns' numbers, and says whether one of them is
-    /// NULL.
+    /// Appends the key of a row, whose values `value_of` gives by their columns' numbers, and says whether one of them
+    /// is NULL.
     ///
     /// # Errors
     /// [`Error::KeyTooLong`], and those of [`Column::conform`] and of `value_of`.

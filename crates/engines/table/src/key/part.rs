@@ -26,23 +26,31 @@ fn put_bytes(to: &mut Vec<u8>, mut bytes: &[u8]) {
 }
 
 /// Appends a value, which has the form of its column ([`Column::conform`](crate::Column::conform)), and is not NULL.
+#[inline]
 pub(super) fn put(to: &mut Vec<u8>, ty: Type, value: ValueRef<'_>) {
     match value {
-        ValueRef::Int(integer) => {
-            let bits = integer as u64 ^ 1 << (8 * ty.width() - 1);
-            to.extend_from_slice(&bits.to_be_bytes()[8 - ty.width()..]);
-        }
-        ValueRef::UInt(integer) => to.extend_from_slice(&integer.to_be_bytes()[8 - ty.width()..]),
+        // The low bytes of a number are the number in fewer bytes, as it is in the range of its type.
+        ValueRef::Int(integer) => match ty.width() {
+            1 => to.extend_from_slice(&(integer as i8 ^ i8::MIN).to_be_bytes()),
+            2 => to.extend_from_slice(&(integer as i16 ^ i16::MIN).to_be_bytes()),
+            4 => to.extend_from_slice(&(integer as i32 ^ i32::MIN).to_be_bytes()),
+            _ => to.extend_from_slice(&(integer ^ i64::MIN).to_be_bytes()),
+        },
+        ValueRef::UInt(integer) => match ty.width() {
+            1 => to.extend_from_slice(&(integer as u8).to_be_bytes()),
+            2 => to.extend_from_slice(&(integer as u16).to_be_bytes()),
+            4 => to.extend_from_slice(&(integer as u32).to_be_bytes()),
+            _ => to.extend_from_slice(&integer.to_be_bytes()),
+        },
         ValueRef::Float(float) => to.extend_from_slice(&ordered_bits(float).to_be_bytes()),
-        ValueRef::Decimal(decimal) => {
-            let (mantissa, width) = (decimal.mantissa(), ty.width());
-            let bits = mantissa as u128 ^ 1 << (8 * width - 1);
-            to.extend_from_slice(&bits.to_be_bytes()[16 - width..]);
-        }
+        ValueRef::Decimal(decimal) => match ty.width() {
+            8 => to.extend_from_slice(&(decimal.mantissa() as i64 ^ i64::MIN).to_be_bytes()),
+            _ => to.extend_from_slice(&(decimal.mantissa() ^ i128::MIN).to_be_bytes()),
+        },
         ValueRef::Text(text) => put_bytes(to, text.as_bytes()),
         ValueRef::Bytes(bytes) => put_bytes(to, bytes),
         ValueRef::Timestamp(Timestamp(moment)) => {
-            to.extend_from_slice(&(moment as u64 ^ 1 << 63).to_be_bytes());
+            to.extend_from_slice(&(moment ^ i64::MIN).to_be_bytes());
         }
         ValueRef::Null => unreachable!("NULL is one byte, which the key's encoder writes"),
     }

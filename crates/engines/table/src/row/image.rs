@@ -61,8 +61,8 @@ impl Row {
         Ok(Self { bytes })
     }
 
-    /// The row of a slot: its fixed part, and the bytes of the long columns that are not NULL, which `bytes_of` gives for
-    /// a column and the word in its cell.
+    /// The row of a slot: its fixed part, and the bytes of the long columns that are not NULL, which `bytes_of` gives
+    /// for a column and the word in its cell.
     ///
     /// # Errors
     /// Those of `bytes_of`; [`Error::Damaged`], if the fixed part is too short, or the bytes too long for their column.

@@ -15,8 +15,8 @@ impl<'a> RowRef<'a> {
     /// The row of this schema that has this image.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged), if the bytes end within the fixed part. Further damage is found when a
-    /// column is read, or by [`RowRef::check`].
+    /// [`Error::Damaged`](crate::Error::Damaged), if the bytes end within the fixed part. Further damage is found when
+    /// a column is read, or by [`RowRef::check`].
     #[inline]
     pub fn new(schema: &'a TableSchema, bytes: &'a [u8]) -> Result<Self> {
         Ok(Self { schema, fixed: FixedRef::new(schema, bytes)?, bytes })
@@ -198,8 +198,8 @@ impl<'a> RowRef<'a> {
         Ok(entry)
     }
 
-    /// Checks every byte: that the image is the one that [`Row::from_values`] makes of the row's values. It costs as much as
-    /// making the image.
+    /// Checks every byte: that the image is the one that [`Row::from_values`] makes of the row's values. It costs as
+    /// much as making the image.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged).

@@ -4,9 +4,9 @@ use crate::{KeySchema, Result};
 
 /// A secondary index of a table: its columns, and whether a key may be there once only.
 ///
-/// An entry is the key of the index's columns. The primary key of the row stands behind it if the index is not unique, or
-/// if one of the columns is NULL: NULL equals nothing, so that any number of rows may have it. An entry without a primary
-/// key tells its row by the value that the index stores beside it.
+/// An entry is the key of the index's columns. The primary key of the row stands behind it if the index is not unique,
+/// or if one of the columns is NULL: NULL equals nothing, so that any number of rows may have it. An entry without a
+/// primary key tells its row by the value that the index stores beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSchema {
     name: Box<str>,

@@ -104,8 +104,8 @@ impl Layout {
         self.fixed_len
     }
 
-    /// The numbers of the columns with cells, in the order of the cells: the cell of the first is at byte 0, that of the
-    /// second at byte 8.
+    /// The numbers of the columns with cells, in the order of the cells: the cell of the first is at byte 0, that of
+    /// the second at byte 8.
     #[must_use]
     #[inline]
     pub fn long(&self) -> &[usize] {

@@ -5,8 +5,8 @@ use crate::{Column, Error, KeySchema, Result};
 
 /// The columns, the primary key and the secondary indexes of a table, with all that rows and keys need of them.
 ///
-/// Columns are known by their numbers, from 0 in the order of their declaration; [`TableSchema::column`] finds one by its
-/// name, once, when a procedure is prepared.
+/// Columns are known by their numbers, from 0 in the order of their declaration; [`TableSchema::column`] finds one by
+/// its name, once, when a procedure is prepared.
 ///
 /// ```
 /// use halite_table::{TableSchema, Type};

@@ -121,7 +121,7 @@ impl Decimal {
     ///
     /// # Errors
     /// [`Error::DecimalOverflow`], if the sum or a summand has more than 38 digits at that scale.
-    pub fn add(self, other: Self) -> Result<Self> {
+    pub fn try_add(self, other: Self) -> Result<Self> {
         let (one, two, scale) = self.aligned(other, "a sum")?;
         // Both are below 10^38 < 2^127 / 1.7: the sum may be beyond 127 bits.
         let sum = one.checked_add(two).filter(|&sum| fits(sum, DIGITS_MAX));
@@ -131,16 +131,16 @@ impl Decimal {
     /// The difference, with the greater of both scales.
     ///
     /// # Errors
-    /// See [`Decimal::add`].
-    pub fn sub(self, other: Self) -> Result<Self> {
-        self.add(other.negated())
+    /// See [`Decimal::try_add`].
+    pub fn try_sub(self, other: Self) -> Result<Self> {
+        self.try_add(other.negated())
     }
 
     /// The product, with the sum of both scales.
     ///
     /// # Errors
     /// [`Error::DecimalOverflow`], if the product has more than 38 digits, or more than 38 behind the point.
-    pub fn mul(self, other: Self) -> Result<Self> {
+    pub fn try_mul(self, other: Self) -> Result<Self> {
         let product = self.mantissa().checked_mul(other.mantissa());
         match product.filter(|&product| fits(product, DIGITS_MAX)) {
             Some(product) if self.scale + other.scale <= DIGITS_MAX => {
@@ -280,16 +280,16 @@ mod tests {
         let most = Decimal::new(power(38) - 1, 0).unwrap();
         assert!(Decimal::new(power(38), 0).is_err());
         assert!(Decimal::new(1, 39).is_err());
-        assert!(most.add(Decimal::from(1)).is_err());
-        assert!(most.negated().sub(Decimal::from(1)).is_err());
-        assert!(most.add(most).is_err());
-        assert!(most.add(decimal("0.1")).is_err());
-        assert!(most.mul(Decimal::from(2)).is_err());
-        assert!(most.mul(most).is_err());
+        assert!(most.try_add(Decimal::from(1)).is_err());
+        assert!(most.negated().try_sub(Decimal::from(1)).is_err());
+        assert!(most.try_add(most).is_err());
+        assert!(most.try_add(decimal("0.1")).is_err());
+        assert!(most.try_mul(Decimal::from(2)).is_err());
+        assert!(most.try_mul(most).is_err());
         assert!(most.rescale(1).is_err());
         assert!(decimal("0.1").rescale(200).is_err());
-        assert!(Decimal::new(1, 20).unwrap().mul(Decimal::new(1, 19).unwrap()).is_err());
-        assert_eq!(most.sub(most).unwrap(), Decimal::ZERO);
+        assert!(Decimal::new(1, 20).unwrap().try_mul(Decimal::new(1, 19).unwrap()).is_err());
+        assert_eq!(most.try_sub(most).unwrap(), Decimal::ZERO);
         assert_eq!(most.exactly(0).unwrap(), most);
     }
 
@@ -333,9 +333,9 @@ mod tests {
             let at = |number: Decimal, scale| number.exactly(scale).unwrap().mantissa();
             let (a, b) = (i128::from(a), i128::from(b));
             let (wide_a, wide_b) = (a * power(12 - x), b * power(12 - y));
-            prop_assert_eq!(at(one.add(two).unwrap(), 12), wide_a + wide_b);
-            prop_assert_eq!(at(one.sub(two).unwrap(), 12), wide_a - wide_b);
-            prop_assert_eq!(at(one.mul(two).unwrap(), 12), a * b * power(12 - x - y));
+            prop_assert_eq!(at(one.try_add(two).unwrap(), 12), wide_a + wide_b);
+            prop_assert_eq!(at(one.try_sub(two).unwrap(), 12), wide_a - wide_b);
+            prop_assert_eq!(at(one.try_mul(two).unwrap(), 12), a * b * power(12 - x - y));
             prop_assert_eq!(one.cmp(&two), wide_a.cmp(&wide_b));
         }
 
@@ -356,10 +356,11 @@ mod tests {
         #[test]
         fn a_rounded_number_is_the_nearest(number in any_decimal(), scale in 0..=38_u8) {
             let Ok(rounded) = number.rescale(scale) else {
-                return Ok(prop_assert!(number.exactly(scale).is_none()));
+                prop_assert!(number.exactly(scale).is_none());
+                return Ok(());
             };
             prop_assert_eq!(rounded.scale(), scale);
-            if let Ok(error) = rounded.sub(number) {
+            if let Ok(error) = rounded.try_sub(number) {
                 let half = Decimal::new(5, scale.saturating_add(1).min(38)).unwrap();
                 let error = if error.mantissa() < 0 { error.negated() } else { error };
                 prop_assert!(error <= half, "{number} to {rounded}");
