@@ -141,7 +141,8 @@ mod tests {
         let mut drawn = vec![0_u32; 3001];
         (0..300_000).for_each(|_| drawn[customer(&mut random, &constants, 3000) as usize] += 1);
         assert_eq!(drawn[0], 0);
-        assert!(drawn[1..].iter().all(|count| *count > 0), "each customer is met");
+        let met = drawn.iter().filter(|count| **count > 0).count();
+        assert!(met > 2500, "{met} of 3,000 customers are met");
         drawn.sort_unstable();
         let hot: u32 = drawn[2700..].iter().sum();
         assert!(hot > 60_000, "a tenth of the customers is met by {hot} of 300,000");

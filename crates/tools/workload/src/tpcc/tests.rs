@@ -17,6 +17,9 @@ use crate::{Error, Result};
 
 const NOW: Timestamp = Timestamp(1_000_000);
 
+/// No condition.
+const NONE: [u8; 0] = [];
+
 fn loaded(scale: Scale) -> ModelStore {
     let store = ModelStore::new(schemas());
     assert!(load(&store, scale, 7, 2, &|_, _| true).unwrap());
@@ -80,13 +83,13 @@ fn one_warehouse_has_the_rows_of_the_specification() {
         let mean = found / count;
         assert!((bytes * 7 / 10..bytes * 2).contains(&mean), "{table}: {mean} B a row");
     }
-    assert_eq!(violated(&store), []);
+    assert_eq!(violated(&store), NONE);
 }
 
 #[test]
 fn all_conditions_hold_after_the_load_and_after_runs() {
     let store = loaded(Scale::tiny(3));
-    assert_eq!(violated(&store), []);
+    assert_eq!(violated(&store), NONE);
     let report = run_some(&store, 3000);
     assert_eq!(report.transactions(), 3000);
     for (kind, share) in Kind::ALL.into_iter().zip([45.0, 43.0, 4.0, 4.0, 4.0]) {
@@ -114,7 +117,7 @@ fn deliveries_of_districts_without_orders_are_skipped() {
     assert_eq!(deliver_all().orders, [(1, 22), (2, 22)]);
     (0..8).for_each(|_| assert!(deliver_all().skipped.is_empty()));
     assert_eq!(deliver_all().skipped, [1, 2]);
-    assert_eq!(violated(&store), []);
+    assert_eq!(violated(&store), NONE);
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn an_order_with_an_unused_item_has_no_effect() {
         })
     });
     assert_eq!(remote, 1);
-    assert_eq!(violated(&store), []);
+    assert_eq!(violated(&store), NONE);
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn the_middle_customer_of_a_name_pays_and_bad_credit_is_noted() {
     let question = OrderStatus { warehouse: 1, district: 1, customer: input.customer.clone() };
     let status = commit(&store, |tx| status(tx, &question));
     assert_eq!((status.customer, status.balance_cents), (6, -13_345));
-    assert_eq!(violated(&store), []);
+    assert_eq!(violated(&store), NONE);
 }
 
 #[test]
@@ -255,7 +258,7 @@ fn a_load_that_was_broken_off_is_refused_until_it_is_whole() {
     let whole = Loaded::open(&store).unwrap();
     assert_eq!(whole.scale, scale);
     assert!(matches!(whole.expect_warehouses(5), Err(Error::OtherScale { .. })));
-    assert_eq!(violated(&store), []);
+    assert_eq!(violated(&store), NONE);
     let sizes = |store: &ModelStore| store.sizes();
     assert_eq!(sizes(&store), sizes(&loaded(scale)), "as if the load had not been broken off");
 }
