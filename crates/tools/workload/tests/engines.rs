@@ -162,8 +162,8 @@ fn two_orders_of_a_district_get_numbers_one_after_the_other() {
     }
 }
 
-/// Isolation tests 5 and 6 (§3.4.2.5, §3.4.2.6), with two payments: neither is lost, and one that is rolled back has no
-/// effect.
+/// Isolation tests 5 and 6 (§3.4.2.5, §3.4.2.6), with two payments: neither is lost, and one that is rolled back has
+/// no effect.
 #[test]
 fn two_payments_of_a_customer_both_count() {
     let payment = Payment {

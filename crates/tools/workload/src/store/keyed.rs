@@ -5,8 +5,9 @@
 //! space of an index:  entry       -> primary key, if the index is unique; else nothing: the entry ends with it
 //! ```
 //!
-//! Table by table, the spaces are numbered in the order: the table, and its indexes. An insert writes a pair for the row
-//! and one for each index; an update writes the row and those entries that change; a scan by an index reads each row.
+//! The spaces are numbered table by table: the table's own, then those of its indexes. An insert writes a pair for the
+//! row and one for each index; an update writes the row and those entries that change; a scan by an index reads each
+//! row.
 
 use std::ops::ControlFlow;
 
@@ -15,6 +16,9 @@ use halite_table::{Change, IndexSchema, KeyRange, Row, RowRef, TableSchema, Valu
 
 use super::{Read, Scan, Transaction, Visit};
 use crate::Result;
+
+/// Takes a key and a value, one pair after another, until it breaks off.
+pub(super) type VisitPair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
 /// Pairs of bytes in numbered spaces, in a transaction.
 pub(super) trait Pairs {
@@ -32,7 +36,7 @@ pub(super) trait Pairs {
         space: usize,
         range: KeyRange,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+        visit: &mut VisitPair<'_>,
     ) -> Result<()>;
 }
 

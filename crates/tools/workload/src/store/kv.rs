@@ -1,7 +1,7 @@
 //! Rows in a database of any engine, through its face: a key space for each table and index.
 
 use std::hash::{BuildHasher, RandomState};
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use halite::{Bytes, Database, Durability, KeySpace, TransactionOptions};
 use halite_contract::Direction;
 use halite_table::{KeyRange, TableSchema};
 
-use super::keyed::{Keyed, Pairs, Tables};
+use super::keyed::{Keyed, Pairs, Tables, VisitPair};
 use super::{Body, Ended, Homes, Outcome, Store};
 use crate::{Error, Result};
 
@@ -144,7 +144,7 @@ impl Pairs for SpacePairs<'_> {
         space: usize,
         range: KeyRange,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+        visit: &mut VisitPair<'_>,
     ) -> Result<()> {
         let (space, from) = (&self.spaces[space], range.from);
         let to = range.to.map_or(Bound::Unbounded, Bound::Excluded);

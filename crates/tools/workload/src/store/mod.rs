@@ -21,8 +21,8 @@ pub use model::ModelStore;
 
 /// The rows that a transaction touches, told beforehand, so that a store with partitions knows them.
 ///
-/// In a transaction of one home all rows are that home's, but for those of tables that are everywhere. In one of several
-/// homes the first column of a row's primary key is its home.
+/// In a transaction of one home all rows are that home's. In one of several homes the first column of a row's primary
+/// key is its home. Rows of tables that are everywhere are read from the first home's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Homes<'a> {
     /// Those of these homes, which are numbers from 1; the first is the one that asks.

@@ -1,13 +1,13 @@
 //! Rows in memory, for tests: transactions run one after the other, behind a lock.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use halite_contract::Direction;
 use halite_sim::locks::Mutex;
 use halite_table::{KeyRange, TableSchema};
 
-use super::keyed::{Keyed, Pairs, Tables};
+use super::keyed::{Keyed, Pairs, Tables, VisitPair};
 use super::{Body, Ended, Homes, Outcome, Store};
 use crate::Result;
 
@@ -101,7 +101,7 @@ impl Pairs for Undoable<'_> {
         space: usize,
         range: KeyRange,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>>,
+        visit: &mut VisitPair<'_>,
     ) -> Result<()> {
         if range.is_empty() {
             return Ok(());

@@ -51,13 +51,13 @@ fn read_row(store: &dyn Store, warehouse: u32) -> Result<Option<LoadRow>> {
     store.run(Homes::Of(&[warehouse]), &mut |tx| {
         row = find(tx, LOAD, &values![warehouse], |row| {
             let scale = Scale {
-                warehouses: number(&row, columns::WAREHOUSES)?,
-                districts: number(&row, columns::DISTRICTS)?,
-                customers: number(&row, columns::CUSTOMERS)?,
-                items: number(&row, columns::ITEMS)?,
+                warehouses: number(&row, columns::L_WAREHOUSES)?,
+                districts: number(&row, columns::L_DISTRICTS)?,
+                customers: number(&row, columns::L_CUSTOMERS)?,
+                items: number(&row, columns::L_ITEMS)?,
             };
-            let (last, seed) = (row.uint(columns::C_LAST_CONSTANT)?, row.uint(columns::SEED)?);
-            Ok(LoadRow { scale, last, seed, done: number(&row, columns::DONE)? })
+            let (last, seed) = (row.uint(columns::L_C_LAST_CONSTANT)?, row.uint(columns::L_SEED)?);
+            Ok(LoadRow { scale, last, seed, done: number(&row, columns::L_DONE)? })
         })?;
         Ok(Outcome::Commit)
     })?;
@@ -222,7 +222,7 @@ impl Loader<'_> {
             if !is_everywhere {
                 self.population.insert(tx, warehouse, number, batch)?;
             }
-            let counted = [Change::new(columns::DONE, number + 1)];
+            let counted = [Change::new(columns::L_DONE, number + 1)];
             change(tx, LOAD, &values![warehouse], &counted)?;
             Ok(Outcome::Commit)
         })?;

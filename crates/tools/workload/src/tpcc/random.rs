@@ -43,8 +43,8 @@ impl Constants {
 
     /// Draws the constants of a run over a database that was loaded with the constant `last_at_load` for C_LAST.
     ///
-    /// The names that a run asks for most are thus neither those of most customers nor as far from them as chance has it
-    /// (§2.1.6.1): see [`is_permitted`].
+    /// The constant for C_LAST keeps its distance from the load's ([`is_permitted`]): the names that a run asks for
+    /// most are not those of most customers.
     #[must_use]
     pub fn for_run(random: &mut Rng, last_at_load: u64) -> Self {
         let mut constants = Self::for_load(random);

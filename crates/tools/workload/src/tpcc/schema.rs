@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The first column of each key is the warehouse, but for ITEM, which has none. HISTORY has no primary key in the
-//! specification; here H_SEQ is the customer's C_PAYMENT_CNT at the payment, so that the key is unique. TPCC_LOAD says, of
-//! each warehouse, what was asked for, and how much of it is there.
+//! specification; here H_SEQ is the customer's C_PAYMENT_CNT at the payment, so that the key is unique. TPCC_LOAD has
+//! a row for each warehouse: the size that was asked for, and the number of batches that are there.
 
 use std::sync::LazyLock;
 
@@ -176,35 +176,35 @@ columns! {
 columns! {
     /// Columns of TPCC_LOAD.
     load:
-    W_ID column Type::UInt16;
-    WAREHOUSES column Type::UInt16;
-    DISTRICTS column Type::UInt8;
-    CUSTOMERS column Type::UInt32;
-    ITEMS column Type::UInt32;
-    C_LAST_CONSTANT column Type::UInt8;
-    SEED column Type::UInt64;
-    DONE column Type::UInt32;
+    L_W_ID column Type::UInt16;
+    L_WAREHOUSES column Type::UInt16;
+    L_DISTRICTS column Type::UInt8;
+    L_CUSTOMERS column Type::UInt32;
+    L_ITEMS column Type::UInt32;
+    L_C_LAST_CONSTANT column Type::UInt8;
+    L_SEED column Type::UInt64;
+    L_DONE column Type::UInt32;
 }
 
-/// The number of a table in [`schemas`].
+/// The number of WAREHOUSE.
 pub const WAREHOUSE: usize = 0;
-/// As above.
+/// The number of DISTRICT.
 pub const DISTRICT: usize = 1;
-/// As above.
+/// The number of CUSTOMER.
 pub const CUSTOMER: usize = 2;
-/// As above.
+/// The number of HISTORY.
 pub const HISTORY: usize = 3;
-/// As above.
+/// The number of NEW-ORDER.
 pub const NEW_ORDER: usize = 4;
-/// As above.
+/// The number of ORDER.
 pub const ORDER: usize = 5;
-/// As above.
+/// The number of ORDER-LINE.
 pub const ORDER_LINE: usize = 6;
-/// As above. A store with partitions has a copy in each.
+/// The number of ITEM, of which a store with partitions has a copy in each.
 pub const ITEM: usize = 7;
-/// As above.
+/// The number of STOCK.
 pub const STOCK: usize = 8;
-/// As above.
+/// The number of TPCC_LOAD.
 pub const LOAD: usize = 9;
 
 /// The index of CUSTOMER by C_W_ID, C_D_ID, C_LAST and C_FIRST.
@@ -234,7 +234,7 @@ static SCHEMAS: LazyLock<Vec<TableSchema>> = LazyLock::new(|| {
         ]),
         item::builder("ITEM").primary_key(["I_ID"]),
         stock::builder("STOCK").primary_key(["S_W_ID", "S_I_ID"]),
-        load::builder("TPCC_LOAD").primary_key(["W_ID"]),
+        load::builder("TPCC_LOAD").primary_key(["L_W_ID"]),
     ];
     tables.into_iter().map(|table| table.build().expect("the schemas are right")).collect()
 });

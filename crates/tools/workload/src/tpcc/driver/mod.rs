@@ -1,9 +1,8 @@
 //! The terminals of TPC-C, and what they measure.
 //!
 //! Each thread is a terminal: it draws a transaction, waits for the keys to be typed if it is asked to, runs the
-//! transaction, and thinks. Deliveries go into a queue (§2.7.2), from which one more thread takes them; their latency is
-//! that from the queue on. Without waits the load is higher than the specification permits, and the result is
-//! *TPC-C-like*.
+//! transaction, and thinks. Deliveries go into a queue (§2.7.2), from which one more thread takes them; their latency
+//! is that from the queue on. Without waits the load is higher than the specification permits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
