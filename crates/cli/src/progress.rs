@@ -7,7 +7,11 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 const BYTES_OF_STREAM: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
 const RECORDS: &str = "{msg} {wide_bar} {human_pos}/{human_len} records {eta}";
+const SHARE: &str = "{msg} {wide_bar} {percent}% {elapsed} {eta}";
 const LAB: &str = "{wide_bar} {percent}% {elapsed} {msg}";
+
+/// The length of a bar over shares.
+const THOUSANDTHS: u64 = 1000;
 
 /// A bar over bytes; without a length, a spinner that counts them.
 pub(crate) fn bytes(doing: &'static str, len: Option<u64>) -> ProgressBar {
@@ -20,9 +24,20 @@ pub(crate) fn records(doing: &'static str, len: u64) -> ProgressBar {
     bar(doing, Some(len), RECORDS)
 }
 
+/// A bar over shares of the whole, for [`set`].
+pub(crate) fn share(doing: &'static str) -> ProgressBar {
+    bar(doing, Some(THOUSANDTHS), SHARE)
+}
+
+/// Moves a bar of [`share`] to `done` of `all`.
+pub(crate) fn set(bar: &ProgressBar, done: u128, all: u128) {
+    let share = done.saturating_mul(THOUSANDTHS.into()) / all.max(1);
+    bar.set_position(u64::try_from(share).unwrap_or(THOUSANDTHS).min(THOUSANDTHS));
+}
+
 /// A bar over the budget of a lab, in thousandths; its message has the counts so far.
 pub(crate) fn lab() -> ProgressBar {
-    bar("", Some(1000), LAB)
+    bar("", Some(THOUSANDTHS), LAB)
 }
 
 /// It is drawn on standard error, only where both it and standard output are a terminal, and it is removed at the end.
@@ -42,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_templates_are_well_formed() {
-        for template in [BYTES, BYTES_OF_STREAM, RECORDS, LAB] {
+        for template in [BYTES, BYTES_OF_STREAM, RECORDS, SHARE, LAB] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

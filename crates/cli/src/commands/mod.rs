@@ -20,6 +20,7 @@ mod serve;
 mod snapshot;
 mod stat;
 mod tail;
+mod tpcc;
 mod tree;
 
 pub(crate) use backup::Backup;
@@ -42,4 +43,5 @@ pub(crate) use serve::Serve;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use stat::Stat;
 pub(crate) use tail::Tail;
+pub(crate) use tpcc::Tpcc;
 pub(crate) use tree::Tree;

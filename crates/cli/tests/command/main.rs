@@ -21,5 +21,6 @@ mod run;
 mod serve;
 mod served;
 mod tiers;
+mod tpcc;
 mod transfers;
 mod usage;

@@ -35,6 +35,22 @@ fn a_wrong_command_line_is_exit_code_2() {
         &["serve", "data", "--threads", "0"],
         &["serve", "data", "--threads", "5000"],
         &["completions", "tcsh"],
+        &["tpcc", "load", "data"],
+        &["tpcc", "load", "data", "--warehouses", "0"],
+        &["tpcc", "load", "data", "--warehouses", "65536"],
+        &["tpcc", "load", "data", "--warehouses", "1", "--threads", "0"],
+        &["tpcc", "load", "data", "--warehouses", "1", "--threads", "5000"],
+        &["tpcc", "load", "data", "--warehouses", "1", "--scale", "vast"],
+        &["tpcc", "load", "data", "--warehouses", "1", "--engine", "steam"],
+        &["tpcc", "run", "data", "--mix", "45,43,4,4,5"],
+        &["tpcc", "run", "data", "--mix", "45,43,4,4"],
+        &["tpcc", "run", "data", "--mix", "45,43,4,4,-4"],
+        &["tpcc", "run", "data", "--threads", "0"],
+        &["tpcc", "run", "data", "--duration", "0s"],
+        &["tpcc", "run", "data", "--duration", "0"],
+        &["tpcc", "run", "data", "--transactions", "0"],
+        &["tpcc", "run", "data", "--transactions", "9", "--duration", "1s"],
+        &["tpcc", "check"],
     ] {
         let ended = home.run(args);
         assert_eq!(ended.code, Some(2), "{args:?}: {}", ended.err);
@@ -84,6 +100,8 @@ fn reading_never_creates_a_database() {
         &["dump", "data"],
         &["stat", "data"],
         &["check", "data"],
+        &["tpcc", "run", "data"],
+        &["tpcc", "check", "data"],
     ] {
         home.run(args).failed(1, "data: there is no database here; create one");
         assert!(!home.path("data").exists(), "{args:?}");
@@ -100,8 +118,11 @@ fn a_file_is_no_database() {
         &["load", "data/below", "-"],
         &["stat", "data"],
         &["serve", "data"],
+        &["tpcc", "load", "data", "--warehouses", "1"],
+        &["tpcc", "run", "data"],
+        &["tpcc", "check", "data"],
     ] {
-        let folder = args[1];
+        let folder = if args[0] == "tpcc" { args[2] } else { args[1] };
         home.run(args).failed(1, &format!("{folder}: not a folder"));
     }
     assert_eq!(std::fs::read(home.path("data")).unwrap(), b"something else");

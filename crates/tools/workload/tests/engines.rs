@@ -1,5 +1,7 @@
 //! TPC-C on the engines of the house, through their face.
 
+use std::time::Duration;
+
 use halite::{Database, Isolation, Locking, TransactionOptions};
 use halite_table::{Timestamp, values};
 use halite_workload::store::{Homes, KvOptions, KvStore, Outcome, Store};
@@ -29,7 +31,7 @@ fn loaded(db: &Database, options: KvOptions) -> KvStore {
 }
 
 fn assert_consistent(store: &dyn Store) {
-    let report = check(store, &mut |_, _| {}).unwrap();
+    let report = check(store, &mut |_, _| true).unwrap().unwrap();
     assert!(report.is_consistent(), "{:?}", report.violations);
 }
 
@@ -41,7 +43,7 @@ fn all_conditions_hold_on_each_engine_after_two_threads() {
         assert_consistent(&store);
         let options =
             RunOptions { threads: 2, end: End::Transactions(400), ..RunOptions::default() };
-        let report = run(&store, &options).unwrap();
+        let report = run(&store, &options, &|_| true).unwrap();
         assert_eq!(report.transactions(), 400, "{engine}");
         assert!(report.measured.remote_payments > 0 && report.measured.delivered > 0, "{engine}");
         assert_consistent(&store);
@@ -57,10 +59,30 @@ fn all_conditions_hold_under_every_isolation_and_locking() {
             let store = loaded(&db, KvOptions { transaction, ..KvOptions::default() });
             let options =
                 RunOptions { threads: 3, end: End::Transactions(900), ..RunOptions::default() };
-            assert_eq!(run(&store, &options).unwrap().transactions(), 900);
+            assert_eq!(run(&store, &options, &|_| true).unwrap().transactions(), 900);
             assert_consistent(&store);
         }
     }
+}
+
+#[test]
+fn a_run_and_a_check_that_are_broken_off_end() {
+    let db = Database::in_memory().unwrap();
+    let store = loaded(&db, KvOptions::default());
+    let far = End::After(Duration::from_secs(3600));
+    for (waits, begun_max) in [(false, 40), (true, 0)] {
+        let options = RunOptions { threads: 3, end: far, waits, ..RunOptions::default() };
+        let report = run(&store, &options, &|begun| begun < begun_max).unwrap();
+        assert!(report.is_broken_off);
+        assert!(report.transactions() <= begun_max, "{}", report.transactions());
+    }
+    let whole = RunOptions { end: End::Transactions(10), ..RunOptions::default() };
+    assert!(!run(&store, &whole, &|_| true).unwrap().is_broken_off);
+    // Two warehouses with two districts each.
+    for steps in 1..=8 {
+        assert!(check(&store, &mut |done, _| done < steps).unwrap().is_none(), "{steps}");
+    }
+    assert!(check(&store, &mut |done, all| done < 9 && all == 8).unwrap().is_some());
 }
 
 #[test]
@@ -74,12 +96,12 @@ fn a_store_opened_again_goes_on() {
         assert!(matches!(refused, Err(Error::NotLoaded)), "{engine}");
         let store = loaded(&db, KvOptions::default());
         let options = RunOptions { end: End::Transactions(50), ..RunOptions::default() };
-        run(&store, &options).unwrap();
+        run(&store, &options, &|_| true).unwrap();
         drop((store, db));
         let db = open();
         let store = KvStore::open(&db, schema::schemas(), KvOptions::default()).unwrap();
         assert_consistent(&store);
-        run(&store, &options).unwrap();
+        run(&store, &options, &|_| true).unwrap();
         assert_consistent(&store);
     }
 }

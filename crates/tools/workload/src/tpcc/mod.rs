@@ -20,7 +20,7 @@ pub mod schema;
 #[cfg(test)]
 mod tests;
 
-pub use check::{CheckReport, Violation, check};
-pub use driver::{End, Measured, Report, RunOptions, run};
+pub use check::{CONDITIONS, CheckProgress, CheckReport, Violation, check};
+pub use driver::{End, Measured, Report, RunOptions, RunProgress, run};
 pub use load::{LoadProgress, Loaded, load};
 pub use scale::Scale;

@@ -19,8 +19,14 @@ pub(super) struct Payments {
 }
 
 impl Payments {
-    /// Reads HISTORY, a district in one transaction. A row of a customer that cannot be violates condition 10.
-    pub(super) fn read(store: &dyn Store, scale: &Scale, report: &mut CheckReport) -> Result<Self> {
+    /// Reads HISTORY, a district in one transaction; `None` if `goes_on` is false after one. A row of a customer that
+    /// cannot be violates condition 10.
+    pub(super) fn read(
+        store: &dyn Store,
+        scale: &Scale,
+        goes_on: &mut dyn FnMut() -> bool,
+        report: &mut CheckReport,
+    ) -> Result<Option<Self>> {
         let districts = scale.warehouses as usize * scale.districts as usize;
         let mut payments = Self {
             scale: *scale,
@@ -51,9 +57,12 @@ impl Payments {
                         ),
                     }
                 }
+                if !goes_on() {
+                    return Ok(None);
+                }
             }
         }
-        Ok(payments)
+        Ok(Some(payments))
     }
 
     fn customer(&mut self, [w, d, c]: [u32; 3]) -> Option<&mut i64> {

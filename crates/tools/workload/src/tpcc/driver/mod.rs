@@ -69,11 +69,15 @@ impl Default for RunOptions {
     }
 }
 
-/// Runs transactions on a loaded database.
+/// How a run goes on: takes the transactions that were begun, and says whether to go on.
+pub type RunProgress<'a> = &'a (dyn Fn(u64) -> bool + Sync);
+
+/// Runs transactions on a loaded database. `progress` can break the run off: the report is of what was run until then,
+/// and deliveries that wait in the queue are not run.
 ///
 /// # Errors
 /// [`Error::Zero`]; as [`Loaded::open`]; the first error of a transaction, which ends the run.
-pub fn run(store: &dyn Store, options: &RunOptions) -> Result<Report> {
+pub fn run(store: &dyn Store, options: &RunOptions, progress: RunProgress<'_>) -> Result<Report> {
     if options.threads == 0 {
         return Err(Error::Zero { what: "the number of threads" });
     }
@@ -89,14 +93,21 @@ pub fn run(store: &dyn Store, options: &RunOptions) -> Result<Report> {
     let driver = Driver {
         store,
         options,
+        progress,
         scale: loaded.scale,
         inputs: Inputs::new(loaded.scale, constants),
         began: Instant::now(),
         drawn: AtomicU64::new(0),
-        has_failed: AtomicBool::new(false),
+        is_stopped: AtomicBool::new(false),
     };
     let measured = driver.run()?;
-    Ok(Report::new(measured, driver.began.elapsed(), loaded.scale, options))
+    Ok(Report {
+        measured,
+        elapsed: driver.began.elapsed(),
+        scale: loaded.scale,
+        waits: options.waits,
+        is_broken_off: driver.is_stopped.into_inner(),
+    })
 }
 
 /// A delivery in the queue, and when it got there.
@@ -105,21 +116,24 @@ type Queued = (Delivery, Instant);
 struct Driver<'a> {
     store: &'a dyn Store,
     options: &'a RunOptions,
+    progress: RunProgress<'a>,
     scale: Scale,
     inputs: Inputs,
     began: Instant,
     drawn: AtomicU64,
-    has_failed: AtomicBool,
+    /// A transaction failed, or the run is broken off.
+    is_stopped: AtomicBool,
 }
 
 impl Driver<'_> {
     fn run(&self) -> Result<Measured> {
         thread::scope(|scope| {
             let (queue, queued) = sync_channel(QUEUE);
-            let deliverer = scope.spawn(move || self.noting_failure(|| self.deliver_all(&queued)));
+            let deliverer =
+                scope.spawn(move || self.stopping_at_failure(|| self.deliver_all(&queued)));
             let terminals = (0..self.options.threads).map(|terminal| {
                 let queue = queue.clone();
-                scope.spawn(move || self.noting_failure(|| self.terminal(terminal, &queue)))
+                scope.spawn(move || self.stopping_at_failure(|| self.terminal(terminal, &queue)))
             });
             let threads: Vec<_> = terminals.collect();
             // The deliverer ends with the last terminal.
@@ -132,17 +146,26 @@ impl Driver<'_> {
         })
     }
 
-    fn noting_failure(&self, run: impl FnOnce() -> Result<Measured>) -> Result<Measured> {
-        run().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))
+    fn stopping_at_failure(&self, run: impl FnOnce() -> Result<Measured>) -> Result<Measured> {
+        run().inspect_err(|_| self.is_stopped.store(true, Ordering::Relaxed))
+    }
+
+    /// Whether the run ends early; `drawn` transactions were begun.
+    fn is_stopped(&self, drawn: u64) -> bool {
+        if !(self.progress)(drawn) {
+            self.is_stopped.store(true, Ordering::Relaxed);
+        }
+        self.is_stopped.load(Ordering::Relaxed)
     }
 
     /// Whether another transaction may begin.
     fn goes_on(&self) -> bool {
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
         let is_before_end = match self.options.end {
             End::After(time) => self.began.elapsed() < time,
-            End::Transactions(count) => self.drawn.fetch_add(1, Ordering::Relaxed) < count,
+            End::Transactions(count) => drawn < count,
         };
-        is_before_end && !self.has_failed.load(Ordering::Relaxed)
+        is_before_end && !self.is_stopped(drawn)
     }
 
     /// When a waiting terminal stops waiting.
@@ -151,7 +174,7 @@ impl Driver<'_> {
             End::After(time) => self.began.elapsed() >= time,
             End::Transactions(_) => false,
         };
-        is_late || self.has_failed.load(Ordering::Relaxed)
+        is_late || self.is_stopped(self.drawn.load(Ordering::Relaxed))
     }
 
     fn terminal(&self, terminal: u32, queue: &SyncSender<Queued>) -> Result<Measured> {
@@ -172,7 +195,7 @@ impl Driver<'_> {
             }
             let began = Instant::now();
             if kind == Kind::Delivery {
-                // A failed deliverer has closed the queue, and its error is the run's.
+                // A deliverer that failed or was stopped has closed the queue; an error of it is the run's.
                 let delivery = self.inputs.delivery(&mut random, warehouse);
                 if queue.send((delivery, began)).is_err() {
                     break;
@@ -236,6 +259,9 @@ impl Driver<'_> {
     fn deliver_all(&self, queued: &Receiver<Queued>) -> Result<Measured> {
         let mut measured = Measured::default();
         for (input, since) in queued {
+            if self.is_stopped.load(Ordering::Relaxed) {
+                break;
+            }
             let mut delivered = Default::default();
             let ended = self.store.run(Homes::Of(&[input.warehouse]), &mut |tx| {
                 delivered = deliver(tx, &input, self.scale.districts, now())?;

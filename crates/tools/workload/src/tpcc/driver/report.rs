@@ -7,7 +7,6 @@ use hdrhistogram::Histogram;
 use super::super::mix::Kind;
 use super::super::procedures::Delivered;
 use super::super::scale::Scale;
-use super::RunOptions;
 use crate::store::{Ended, Outcome};
 
 /// The longest latency that is told from longer ones: an hour, in nanoseconds.
@@ -102,20 +101,13 @@ pub struct Report {
     pub scale: Scale,
     /// Whether terminals typed and thought.
     pub waits: bool,
+    /// Whether the run was broken off before its end.
+    pub is_broken_off: bool,
 }
 
 impl Report {
     /// The name of such results, which no auditor has seen.
     pub const NAME: &str = "TPC-C-like";
-
-    pub(super) fn new(
-        measured: Measured,
-        elapsed: Duration,
-        scale: Scale,
-        options: &RunOptions,
-    ) -> Self {
-        Self { measured, elapsed, scale, waits: options.waits }
-    }
 
     /// Transactions of a kind.
     #[must_use]
