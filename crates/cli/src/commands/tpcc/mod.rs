@@ -16,14 +16,14 @@ use run::Run;
 
 const EXAMPLES: &str = "\
 Examples:
-  halite tpcc load ./tpcc --warehouses 2 --engine lsm      about 80 MiB of rows a warehouse
+  halite tpcc load ./tpcc --warehouses 2 --engine lsm      a warehouse takes about 130 MiB
   halite tpcc run ./tpcc --threads 2 --duration 60s
   halite tpcc check ./tpcc                                 the twelve conditions of its consistency
   halite tpcc load ./small --warehouses 1 --scale tiny     a few hundred rows, to try it
 
 The database is one like any other, and each table and index of TPC-C is a key space of it. The results are TPC-C-like:
-no terminal is emulated over a network, nothing is priced, and no auditor has seen them. docs/TPCC.md has what is run, and
-how it deviates.";
+no terminal is emulated over a network, nothing is priced, and no auditor has seen them. docs/TPCC.md has what is run,
+and how it deviates.";
 
 /// Load, run and check TPC-C: orders, payments and deliveries of a wholesale supplier
 #[derive(Debug, Args)]
