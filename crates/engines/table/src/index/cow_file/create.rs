@@ -43,8 +43,7 @@ impl CowFile {
             maps: maps.sum,
         };
         file.write_zeros(0..pages.place(space.len()).max(MASTERS))?;
-        for (page, mut bytes) in maps.pages {
-            pages.seal(page, &mut bytes);
+        for (page, bytes) in maps.pages {
             file.write_at(pages.place(page), &bytes)?;
         }
         master.write(&file, 0)?;

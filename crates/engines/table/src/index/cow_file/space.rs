@@ -196,6 +196,7 @@ impl Space {
             for (to, number) in bytes[MAP_HEAD..].iter_mut().zip(0..) {
                 *to = bits(number);
             }
+            self.pages.seal(page, &mut bytes);
             (page, bytes, group, Group { sequence, place })
         };
         let all: Vec<_> = self.changed.union(&self.stale).map(encode).collect();
