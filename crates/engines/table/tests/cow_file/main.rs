@@ -3,7 +3,6 @@
 mod damage;
 mod failures;
 mod maps;
-mod power_cuts;
 mod space;
 
 use std::collections::BTreeMap;

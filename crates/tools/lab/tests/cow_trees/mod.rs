@@ -1,32 +1,19 @@
-//! The trees in the crash lab: no power cut leaves half a batch, loses a committed one, or leaves a page that is both
-//! free and reachable, or neither.
+//! A file of copy-on-write trees as a subject of the lab: no power cut leaves half a batch, loses a committed one, or leaves
+//! a page that is both free and reachable, or neither.
 
-use std::collections::BTreeSet;
-use std::env;
-use std::sync::Arc;
+use std::ops::Bound;
 
-use halite_disk::DiskModel;
-use halite_lab::{
-    Action, Budget, Digest, Effort, Exploration, Explorer, Job, Plan, Random, Refusal, Rules,
-    Subject, World, mutate, place,
-};
+use halite_disk::{Disk, DiskModel};
+use halite_lab::{Action, Digest, Random, Refusal, Subject, World};
 use halite_pmem::{Medium, UNIT};
-use halite_table::index::Error;
-
-use super::*;
-
-const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
-
-/// Histories under each set of rules; `HALITE_LAB_SEEDS` sets others.
-const HISTORIES: u64 = 12;
-
-/// Histories in which a mutant may hide.
-const HISTORIES_MAX: u64 = 100;
+use halite_table::index::cow_file::{CowFile, Options, Snapshot};
+use halite_table::index::{Direction, Error};
 
 const TREES: u32 = 2;
 
+/// A batch of changes of some keys.
 #[derive(Clone, Debug)]
-struct Batch {
+pub struct Batch {
     seed: u64,
     kind: Kind,
 }
@@ -68,7 +55,8 @@ fn name(tree: u32, key: &[u8]) -> Vec<u8> {
     [&tree.to_be_bytes(), key].concat()
 }
 
-struct Trees;
+/// The trees of one file.
+pub struct Trees;
 
 fn refusal(error: &Error) -> Refusal {
     match error {
@@ -88,6 +76,21 @@ fn write(
         };
     }
     Ok(())
+}
+
+const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+
+/// A cache of 16 pages, the smallest one, has pages come and go.
+const OPTIONS: Options = Options { page_len: 256, cache_bytes: 0 };
+
+/// The entries of the first tree.
+fn entries(snapshot: &Snapshot) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut scan = snapshot.scan(0, ALL, Direction::Forward).expect("a scan");
+    let mut found = Vec::new();
+    while let Some((key, value)) = scan.next().expect("an entry") {
+        found.push((key.to_vec(), value.into_owned()));
+    }
+    found
 }
 
 impl Subject for Trees {
@@ -124,8 +127,8 @@ impl Subject for Trees {
         let disk = Disk::model(&DiskModel::of(medium.machine()));
         let is_there = disk.list().is_ok_and(|names| names.iter().any(|(name, _)| name == "trees"));
         let opened = match is_there {
-            true => CowFile::open(&disk, "trees", options(256)),
-            false => CowFile::create(&disk, "trees", STORE, options(256)),
+            true => CowFile::open(&disk, "trees", OPTIONS),
+            false => CowFile::create(&disk, "trees", 7, OPTIONS),
         };
         opened.map_err(|error| refusal(&error))
     }
@@ -141,9 +144,9 @@ impl Subject for Trees {
             }
             Kind::Snapshot => {
                 let snapshot = open.snapshot();
-                let before = entries_of_snapshot(&snapshot, 0);
+                let before = entries(&snapshot);
                 let done = write(open, &all).and_then(|()| open.commit());
-                assert_eq!(entries_of_snapshot(&snapshot, 0), before);
+                assert_eq!(entries(&snapshot), before);
                 done
             }
         };
@@ -190,54 +193,4 @@ impl Subject for Trees {
     fn ends_unproven(&self) -> bool {
         false
     }
-}
-
-#[test]
-fn committed_batches_and_nothing_else_survive_every_power_cut() {
-    let histories = env::var("HALITE_LAB_SEEDS").ok().and_then(|text| text.parse().ok());
-    let histories: u64 = histories.unwrap_or(HISTORIES);
-    for rules in RULES {
-        let effort = Effort { history_images_max: 600, ..Effort::default() };
-        let mut explorer = Explorer::new(&Trees, rules, effort);
-        for seed in 0..histories {
-            if let Some(violation) = explorer.explore(seed) {
-                let (story, _) = explorer.replay(&violation.case);
-                panic!("{}: {}\n{}", violation.case, violation.what, story.join("\n"));
-            }
-        }
-        let tally = &explorer.tally;
-        println!(
-            "{}: {} crash points, {} of them complete, {} images, {} distinct, {} nested",
-            rules.name(),
-            tally.crash_points,
-            tally.complete_points,
-            tally.images,
-            tally.distinct.len(),
-            tally.nested
-        );
-        // A lab that looks at no crash points would find nothing.
-        assert!(tally.crash_points > 5 * histories, "{}", tally.crash_points);
-    }
-}
-
-#[test]
-fn every_sync_of_the_trees_is_missed_if_it_is_left_out() {
-    let jobs: Vec<Arc<dyn Job>> = vec![Arc::new(Exploration::new(Trees, Rules::PageCache, 1))];
-    let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
-    let is_ours = |site| place(site).starts_with("crates/engines/table/src/index/cow_file/");
-    let score = mutate(&plan, &jobs, &is_ours, &|_| ());
-    assert!(score.findings.is_empty(), "{:#?}", score.findings.first());
-    let mut survivors = Vec::new();
-    for verdict in &score.verdicts {
-        let caught = verdict.caught.as_ref().map_or("SURVIVES", |finding| &finding.case);
-        println!("{}: {caught}, {} histories", verdict.mutant, verdict.histories);
-        if verdict.caught.is_none() {
-            survivors.push(verdict.mutant.to_string());
-        }
-    }
-    assert!(survivors.is_empty(), "nothing needs {survivors:?}");
-    // Every request that a history reaches was judged.
-    let judged: BTreeSet<_> =
-        score.verdicts.iter().map(|verdict| place(verdict.mutant.site)).collect();
-    assert!(judged.len() >= 5, "{judged:?}");
 }
