@@ -5,8 +5,8 @@
 //! | [`volatile`] | DRAM | 64 B to 16 KiB, changed in place | InP, Log |
 //! | [`cow_file`] | a file | pages of 256 B to 16 KiB, copied on write | CoW |
 //!
-//! `node.rs` has the format of a node, and `btree.rs` the algorithm, which all of them share. A tree has one owner: changes
-//! take `&mut self`.
+//! `node.rs` has the format of a node, and `btree.rs` the algorithm, which all of them share. A tree has one owner:
+//! changes take `&mut self`.
 
 mod btree;
 mod error;

@@ -1,5 +1,5 @@
-//! The stores of the engine `table` come back from every power cut that the lab looks at, and each sync that they ask for is
-//! needed.
+//! The stores of the engine `table` come back from every power cut that the lab looks at, and each sync that they ask
+//! for is needed.
 //!
 //! `HALITE_LAB_SEEDS` sets how many histories there are under each set of rules.
 

@@ -1,13 +1,13 @@
 //! The algorithm of the B+trees, over nodes wherever they are.
 //!
 //! A store of nodes implements [`Read`], and [`Nodes`] if they can be changed; the same code then looks keys up
-//! (here), inserts (`put.rs`), removes (`remove.rs`) and scans (`scan.rs`). A store that copies on write gives a node another
-//! number when it becomes writable ([`Nodes::make_own`]), and the descent of a change puts that into the parent: so a
-//! change copies the nodes from the root to the leaf, each at most once until the store commits.
+//! (here), inserts (`put.rs`), removes (`remove.rs`) and scans (`scan.rs`). A store that copies on write gives a node
+//! another number when it becomes writable ([`Nodes::make_own`]), and the descent of a change puts that into the
+//! parent: so a change copies the nodes from the root to the leaf, each at most once until the store commits.
 //!
-//! A node splits at the place that divides its bytes evenly; but behind its last entry if the new one is that, so that keys
-//! that arrive in order fill their leaves. A node that is less than a quarter full is merged with a neighbour of the same
-//! parent if both take at most three quarters of a node. All leaves have the same depth.
+//! A node splits at the place that divides its bytes evenly; but behind its last entry if the new one is that, so that
+//! keys that arrive in order fill their leaves. A node that is less than a quarter full is merged with a neighbour of
+//! the same parent if both take at most three quarters of a node. All leaves have the same depth.
 
 pub(crate) mod put;
 pub(crate) mod remove;

@@ -3,15 +3,15 @@
 //! ```text
 //!  master A, 4 KiB | master B, 4 KiB | maps of group 0: A, B | page | page | ... | maps of group 1: A, B | page | ...
 //!
-//!  page:     checksum u64 | kind u8 | node, or part of a chain, or map         seeded with the store's id and the number
+//!  page:     checksum u64 | kind u8 | node, or part of a chain, or map       seeded with the store's id and the number
 //!  master:   two equal records of master.rs, 2 KiB apart: the root of the directory
 //!  map:      sequence u64 | a bit a page of the group: whether the directory leads to it
 //! ```
 //!
-//! Any number of trees share a file. A *directory* is a tree, too: of the trees' roots by the trees' ids. There are two of
-//! them, which share all pages that are equal in both: the *current* one, to which the master record leads, and the *dirty*
-//! one of the batch that is being changed. A change copies the pages from the root to the leaf, and edits copies in
-//! place. `commit` makes the dirty directory the current one:
+//! Any number of trees share a file. A *directory* is a tree, too: of the trees' roots by the trees' ids. There are two
+//! of them, which share all pages that are equal in both: the *current* one, to which the master record leads, and the
+//! *dirty* one of the batch that is being changed. A change copies the pages from the root to the leaf, and edits
+//! copies in place. `commit` makes the dirty directory the current one:
 //!
 //! 1. all dirty pages and the maps of their groups are written, adjacent ones at once;
 //! 2. sync;
@@ -21,18 +21,18 @@
 //! Steps 1 and 2 write pages only to which the current directory does not lead, and of maps the copies that it does not
 //! need: a crash before 3 leaves it as it was, and there is nothing to recover. There is no log.
 //!
-//! **Pages that a batch no longer needs** stay as they are until the next master record is durable, as a crash may lead back
-//! to it, and then as long as a snapshot of the former directory is there. After that they are free. The maps of a
+//! **Pages that a batch no longer needs** stay as they are until the next master record is durable, as a crash may lead
+//! back to it, and then as long as a snapshot of the former directory is there. After that they are free. The maps of a
 //! directory say exactly which pages it leads to: pages that wait are free in them, as no snapshot survives a crash.
 //! So no crash leaks a page, and none is both free and reachable. A map has two fixed places, and the
 //! newer one of those that are not newer than the master record counts; no two batches have the same sequence, tried
 //! ones included. Opening reads the master records and all maps: two pages of 32,632, with pages of 4 KiB.
 //!
-//! **Long keys and values** that a page does not have room for (`node.rs`: two entries a page at least) are in chains of
-//! pages of their own, each with the number of the next one.
+//! **Long keys and values** that a page does not have room for (`node.rs`: two entries a page at least) are in chains
+//! of pages of their own, each with the number of the next one.
 //!
-//! **Costs** in pages of B bytes, for a tree with h levels, T the bytes of a tuple (brief of the testbed, D1.7: an insertion
-//! or an update costs B+T if the leaf is not yet copied in its batch, and T if it is):
+//! **Costs** in pages of B bytes, for a tree with h levels, T the bytes of a tuple (brief of the testbed, D1.7: an
+//! insertion or an update costs B+T if the leaf is not yet copied in its batch, and T if it is):
 //!
 //! | | pages written |
 //! |---|---|

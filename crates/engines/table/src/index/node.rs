@@ -1,7 +1,7 @@
 //! A node of a B+tree in a byte slice of any length from 56 B to 16 KiB: slots at the front, records at the back.
 //!
 //! ```text
-//!  count u16 | prefix u16 | records u16 | dead u16 || slot | slot | ...  -->  free  <-- ... | record | record || prefix
+//!  count u16 | prefix u16 | records u16 | dead u16 || slot | slot | ...  --> free <-- ... | record | record || prefix
 //!
 //!  slot:   head u64 | record at u16 | key u16     key: length of the suffix; with bit 15, of a long key as a whole
 //!  record: length of the value u16, unless all values are as long | value | rest of the suffix, or reference u32
@@ -9,8 +9,8 @@
 //!
 //! The *prefix* is common to all keys of the node and stored once. A key without it is its *suffix*; the first 8 bytes
 //! of that, padded with zeros, are the *head*, a number by which nearly all comparisons are decided within the slots.
-//! The *rest* is behind the head. A *long* key, longer than [`Shape::key_max`], is stored elsewhere whole, and the node has
-//! a reference to it: four bytes, so that a node has room for several entries whatever their keys are.
+//! The *rest* is behind the head. A *long* key, longer than [`Shape::key_max`], is stored elsewhere whole, and the node
+//! has a reference to it: four bytes, so that a node has room for several entries whatever their keys are.
 //!
 //! In an inner node a value is the number of a child, and the first entry has no key: its child has all keys below
 //! the key of the second. `dead` counts bytes of records that were removed; `entries.rs` packs a node anew.
@@ -18,9 +18,12 @@
 //! Costs: a search in a node of n entries reads the prefix and about log2 n slots, and a record per slot of an equal
 //! head. An insertion moves the slots behind it, 12 B each.
 
+mod check;
 pub(crate) mod entries;
 
 use std::cmp::Ordering;
+
+pub(crate) use self::check::check;
 
 /// Bytes before the slots.
 pub(crate) const HEAD: usize = 8;
@@ -380,63 +383,4 @@ pub(crate) fn remove(node: &mut [u8], shape: Shape, index: usize) {
         Slot { head: 0, key: 0, ..first }.put(node, 0);
     }
     put_u16(node, 6, dead(node) + freed);
-}
-
-/// Checks all that the other functions rely on, of bytes that come from outside.
-///
-/// # Errors
-/// The defect.
-pub(crate) fn check(node: &[u8], shape: Shape) -> Result<(), &'static str> {
-    let (count, records) = (count(node), records(node));
-    let records_end = node.len().checked_sub(prefix_len(node)).ok_or("its prefix is too long")?;
-    if prefix_len(node) > Shape::prefix_max(node.len()) {
-        return Err("its prefix is too long");
-    }
-    if count == 0 || HEAD + count * SLOT > records || records > records_end {
-        return Err("it has no entries, or more than fit");
-    }
-    let (mut taken, mut last) = (dead(node), None::<(u64, Option<(&[u8], usize)>)>);
-    for index in 0..count {
-        let slot = Slot::of(node, index);
-        let start = slot.at;
-        let fixed = if shape.value.is_none() { 2 } else { 0 };
-        if start < records || start + fixed > records_end {
-            return Err("a record is not among the records");
-        }
-        let len = slot.record_len(node, shape);
-        if start + len > records_end {
-            return Err("a record ends outside the node");
-        }
-        taken += len;
-        let (key_len, is_long) = (slot.key_len(), slot.is_long());
-        let whole_len = if is_long { key_len } else { key_len + prefix_len(node) };
-        if whole_len > crate::index::KEY_LEN_MAX || is_long && key_len <= shape.key_max(node.len())
-        {
-            return Err("a key has a wrong length");
-        }
-        if index < shape.keyless {
-            if slot.key != 0 || slot.head != 0 {
-                return Err("its first child has a key");
-            }
-            continue;
-        }
-        let padding = IN_SLOT.saturating_sub(key_len) as u32 * 8;
-        if !is_long && slot.head.trailing_zeros() < padding {
-            return Err("a short key has bytes behind its end");
-        }
-        // The rest of a long key is elsewhere.
-        let behind_head = (!is_long).then(|| (slot.rest(node, shape), key_len));
-        let is_behind = last.is_none_or(|(head, before)| {
-            let by_rest = || before.is_none() || behind_head.is_none() || before < behind_head;
-            head < slot.head || head == slot.head && by_rest()
-        });
-        if !is_behind {
-            return Err("its keys are not in order");
-        }
-        last = Some((slot.head, behind_head));
-    }
-    match taken == records_end - records {
-        true => Ok(()),
-        false => Err("its records do not fill their room"),
-    }
 }

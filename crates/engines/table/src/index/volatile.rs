@@ -1,12 +1,12 @@
 //! The volatile B+tree: ordered keys and numbers in DRAM, in nodes of 64 B to 16 KiB.
 //!
 //! Nodes are slices of chunks of memory, and known by their numbers; a node has its keys within it (`node.rs` has the
-//! format), but for those that are longer than a quarter of it. A lookup reads log(n) nodes, and of each the header, the
-//! prefix and some slots: with nodes of 512 B and keys of 16 B, a leaf has up to 17 entries. There is no lock: a tree
-//! has one owner.
+//! format), but for those that are longer than a quarter of it. A lookup reads log(n) nodes, and of each the header,
+//! the prefix and some slots: with nodes of 512 B and keys of 16 B, a leaf has up to 17 entries. There is no lock: a
+//! tree has one owner.
 //!
-//! A change of the tree ends the scans before it, as Rust's borrows say; a scan is continued by another one from its last
-//! key on, which is excluded. What is in the tree is lost with the process.
+//! A change of the tree ends the scans before it, as Rust's borrows say; a scan is continued by another one from its
+//! last key on, which is excluded. What is in the tree is lost with the process.
 
 mod arena;
 

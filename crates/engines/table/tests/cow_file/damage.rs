@@ -5,8 +5,11 @@ use halite_table::index::Error;
 
 use super::*;
 
+/// A tree, a key and its value.
+type Entry = (u32, Vec<u8>, Vec<u8>);
+
 /// A file with all kinds of pages, and its contents.
-fn sample(disk: &Disk) -> Vec<(u32, Vec<u8>, Vec<u8>)> {
+fn sample(disk: &Disk) -> Vec<Entry> {
     let mut file = create(disk, 256);
     for number in 0..60_u8 {
         file.put(number.into(), &[number; 3], b"a root of its own").expect("a put");
@@ -23,7 +26,7 @@ fn sample(disk: &Disk) -> Vec<(u32, Vec<u8>, Vec<u8>)> {
     all(&file).expect("the file is whole")
 }
 
-fn all(file: &CowFile) -> Result<Vec<(u32, Vec<u8>, Vec<u8>)>, Error> {
+fn all(file: &CowFile) -> Result<Vec<Entry>, Error> {
     let mut found = Vec::new();
     for tree in 0..60 {
         let mut scan = file.scan(tree, ALL, Direction::Forward)?;
@@ -39,7 +42,7 @@ fn bytes(disk: &Disk) -> PositionedFile {
 }
 
 /// Opens, checks and reads the file.
-fn read(disk: &Disk) -> Result<Vec<(u32, Vec<u8>, Vec<u8>)>, Error> {
+fn read(disk: &Disk) -> Result<Vec<Entry>, Error> {
     let file = CowFile::open(disk, "trees", options(256))?;
     let found = all(&file);
     let verified = file.verify();

@@ -84,7 +84,8 @@ proptest! {
                     model.entry((tree, key)).or_insert(value);
                 }
                 Op::Remove(tree, key, count) => {
-                    prop_assert_eq!(file.remove(tree, &key).expect("a removal"), model.remove(&(tree, key.clone())).is_some());
+                    let was_there = file.remove(tree, &key).expect("a removal");
+                    prop_assert_eq!(was_there, model.remove(&(tree, key.clone())).is_some());
                     let near = model.range((tree, key)..(tree + 1, Vec::new())).take(count);
                     for (tree, key) in near.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
                         let found = file.get(tree, &key).expect("a lookup");
@@ -107,7 +108,8 @@ proptest! {
                     }
                     let mut scan = file.scan(tree, range, direction).expect("a scan");
                     for (key, value) in expected {
-                        let found = scan.next().expect("an entry").map(|(key, value)| (key.to_vec(), value.into_owned()));
+                        let found = scan.next().expect("an entry");
+                        let found = found.map(|(key, value)| (key.to_vec(), value.into_owned()));
                         prop_assert_eq!(found, Some((key, value)));
                     }
                     prop_assert!(scan.next().expect("the end").is_none());

@@ -1,5 +1,5 @@
-//! A file of copy-on-write trees as a subject of the lab: no power cut leaves half a batch, loses a committed one, or leaves
-//! a page that is both free and reachable, or neither.
+//! A file of copy-on-write trees as a subject of the lab: no power cut leaves half a batch, loses a committed one, or
+//! leaves a page that is both free and reachable, or neither.
 
 use std::ops::Bound;
 
@@ -13,7 +13,7 @@ const TREES: u32 = 2;
 
 /// A batch of changes of some keys.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub(crate) struct Batch {
     seed: u64,
     kind: Kind,
 }
@@ -56,7 +56,7 @@ fn name(tree: u32, key: &[u8]) -> Vec<u8> {
 }
 
 /// The trees of one file.
-pub struct Trees;
+pub(crate) struct Trees;
 
 fn refusal(error: &Error) -> Refusal {
     match error {

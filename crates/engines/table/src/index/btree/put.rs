@@ -150,8 +150,8 @@ fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     &right[..common_len(left, right) + 1]
 }
 
-/// How many entries stay in the left half. `index` is the new one. Each half fits with the former prefix: no entry takes
-/// more than half the room behind one.
+/// How many entries stay in the left half. `index` is the new one. Each half fits with the former prefix: no entry
+/// takes more than half the room behind one.
 fn split_place(
     entries: &Entries,
     index: usize,

@@ -136,8 +136,8 @@ impl CowFile {
     /// Sets the value of a key in a tree. Returns whether there was one.
     ///
     /// # Errors
-    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`]: nothing changed. [`Error::Full`], [`Error::Damaged`], [`Error::Disk`]:
-    /// the batch can only be aborted. [`Error::Broken`], [`Error::Unknown`].
+    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`]: nothing changed. [`Error::Full`], [`Error::Damaged`],
+    /// [`Error::Disk`]: the batch can only be aborted. [`Error::Broken`], [`Error::Unknown`].
     pub fn put(&mut self, tree: u32, key: &[u8], value: &[u8]) -> Result<bool> {
         check_lens(key, value)?;
         self.change(tree, |writer, root| {
@@ -249,9 +249,9 @@ impl CowFile {
     /// Makes the dirty directory the current one, durably. Without changes it does nothing.
     ///
     /// # Errors
-    /// [`Error::Disk`] (also for lack of space), [`Error::Full`]: the batch is aborted, and the file is as it was; after a sync
-    /// that failed, it takes no more changes until it is opened again. [`Error::Broken`]; [`Error::Unknown`] from then on if
-    /// the master record could not be written for certain.
+    /// [`Error::Disk`] (also for lack of space), [`Error::Full`]: the batch is aborted, and the file is as it was;
+    /// after a sync that failed, it takes no more changes until it is opened again. [`Error::Broken`];
+    /// [`Error::Unknown`] from then on if the master record could not be written for certain.
     pub fn commit(&mut self) -> Result<()> {
         self.check_writable()?;
         if !self.is_dirty() {

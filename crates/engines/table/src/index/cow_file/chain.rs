@@ -6,8 +6,8 @@
 //!          1 | first page u32 | length u32    in a chain
 //! ```
 //!
-//! A reader fetches pages ahead in the hope that a chain has adjacent ones, as it does if it was written while there was
-//! free space in one piece. Chains are not kept in the cache.
+//! A reader fetches pages ahead in the hope that a chain has adjacent ones, as it does if it was written while there
+//! was free space in one piece. Chains are not kept in the cache.
 
 use std::borrow::Cow;
 

@@ -14,8 +14,8 @@ use super::writer::Writer;
 use crate::index::{Error, Result};
 
 impl CowFile {
-    /// Makes a file without entries, for a store of this id. It is there as a whole or not at all: until it is durable it
-    /// has the name with `.new` behind it, and a file that a crash left under that name is removed.
+    /// Makes a file without entries, for a store of this id. It is there as a whole or not at all: until it is durable
+    /// it has the name with `.new` behind it, and a file that a crash left under that name is removed.
     ///
     /// # Errors
     /// [`Error::PageLen`], [`Error::Disk`].
@@ -87,7 +87,9 @@ fn load_maps(shared: &Shared, space: &mut Space, master: &Master) -> Result<u64>
         for (place, number) in (0..).zip(places) {
             shared.read(number, &mut page)?;
             let map = match shared.pages.check(number, &page) {
-                Ok((MAP, content)) => Space::decode(content),
+                Ok((MAP, content)) => {
+                    Space::decode(content).filter(|(sequence, _)| *sequence < u64::MAX)
+                }
                 _ => None,
             };
             let Some((sequence, bits)) = map else {

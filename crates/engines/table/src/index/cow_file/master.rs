@@ -1,13 +1,14 @@
 //! The master record: which directory is current.
 //!
 //! ```text
-//!  checksum u64 | magic | version u32 | page length u32 | store u128 | sequence u64 | pages u32 | root u32 | level u8 |
-//!  maps u64
+//!  checksum u64 | magic | version u32 | page length u32 | store u128 | sequence u64 | pages u32 | root u32 |
+//!  level u8 | maps u64
 //! ```
 //!
 //! There are two places of 4 KiB, of which a commit writes the one with the older record; each has the record twice,
-//! half of it apart. A torn write may leave none of both copies: then it is not durable, and the other place has the record
-//! before it. A damaged byte elsewhere leaves the other copy: so it never has a file fall back to an older record.
+//! half of it apart. A torn write may leave none of both copies: then it is not durable, and the other place has the
+//! record before it. A damaged byte elsewhere leaves the other copy: so it never has a file fall back to an older
+//! record.
 //!
 //! `maps` is the sum of hashes of all groups' numbers and of the sequences of their maps: so a map that is damaged, or
 //! older than it should be, is found. A root of page 0 is that of a directory without trees.
@@ -94,6 +95,9 @@ impl Master {
         }
         if u64::from(self.pages) * self.page_len as u64 > file_len {
             return Err("the file is shorter than its master record says: it is truncated");
+        }
+        if self.sequence == u64::MAX {
+            return Err("no commit can follow its sequence");
         }
         match self.root {
             Some(root) if usize::from(root.level) >= LEVELS_MAX => Err("its root is too high"),

@@ -43,8 +43,8 @@ pub(super) struct Space {
     groups: Vec<Group>,
     /// Groups whose maps are not those of the current directory.
     changed: BTreeSet<u32>,
-    /// Groups with a map of a batch that did not commit, which the next one overwrites: it would count otherwise once the
-    /// master record is newer.
+    /// Groups with a map of a batch that did not commit, which the next one overwrites: it would count otherwise once
+    /// the master record is newer.
     stale: BTreeSet<u32>,
     /// Pages that the batch no longer needs.
     freed: Vec<u32>,
@@ -155,8 +155,11 @@ impl Space {
     /// Takes note that the batch does not need a page of the current directory.
     pub(super) fn release_old(&mut self, page: u32) {
         planted!("table.page-reused-before-master", return self.release_new(page));
-        self.changed.insert(page / self.group_len);
-        self.freed.push(page);
+        // Of a damaged tree, whose pages are in two places or none, a page is left as it is.
+        if self.is_used(page) && !self.is_own(page) {
+            self.changed.insert(page / self.group_len);
+            self.freed.push(page);
+        }
     }
 
     /// Forgets the batch, whose pages were these.
@@ -234,6 +237,8 @@ impl Space {
         self.changed.clear();
         self.stale.clear();
         self.len_before = self.len;
+        self.freed.sort_unstable();
+        self.freed.dedup();
         for &page in &self.freed {
             unset(&mut self.used, page);
             set(&mut self.kept, page);
@@ -262,8 +267,8 @@ impl Space {
             .map(|group| [self.map_page(group), self.map_page(group) + 1])
     }
 
-    /// Takes over what was read from a file of so many pages: of each group the copy that counts, the bits, and whether the
-    /// other copy is of a batch that did not commit. Returns the number by which the master record knows the maps.
+    /// Takes over what was read from a file of so many pages: of each group the copy that counts, the bits, and whether
+    /// the other copy is of a batch that did not commit. Returns the number by which the master record knows the maps.
     pub(super) fn load(&mut self, len: u32, groups: Vec<FoundMap>) -> Result<u64, &'static str> {
         self.grow_to(len);
         self.changed.clear();

@@ -11,7 +11,7 @@ use super::space::Space;
 use super::walk::{Part, walk};
 use crate::index::Result;
 use crate::index::btree::scan::{Direction, Scan};
-use crate::index::btree::{Root, get};
+use crate::index::btree::{Read, Root, get};
 use crate::index::node::{self, Shape};
 
 /// The sizes of the parts of a file, as a check found them.
@@ -73,7 +73,6 @@ fn check_directory(
     root: Option<Root>,
     visit: &mut dyn FnMut(u32) -> Result<()>,
 ) -> Result<()> {
-    use crate::index::btree::Read;
     let Some(Root { id, level }) = root else { return Ok(()) };
     visit(id)?;
     let page = shared.node(id, level)?;
@@ -90,18 +89,13 @@ fn check_directory(
 
 /// Checks a tree; returns how many entries it has.
 fn check_tree(shared: &Shared, root: Root, reachable: &mut HashSet<u32>) -> Result<u64> {
-    let mut parts = Vec::new();
-    walk(shared, shared, Some(root), &mut |part| parts.push(part))?;
-    for part in parts {
-        match part {
-            Part::Node(page) => claim(shared, reachable, page)?,
-            Part::Chain(chain) => {
-                for page in chain::numbers(shared, &ByPage::default(), chain)? {
-                    claim(shared, reachable, page)?;
-                }
-            }
+    walk(shared, shared, Some(root), &mut |part| match part {
+        Part::Node(page) => claim(shared, reachable, page),
+        Part::Chain(chain) => {
+            let mut pages = chain::numbers(shared, &ByPage::default(), chain)?.into_iter();
+            pages.try_for_each(|page| claim(shared, reachable, page))
         }
-    }
+    })?;
     let all = (Bound::Unbounded, Bound::Unbounded);
     let mut scan = Scan::new(shared, Some(root), all, Direction::Forward)?;
     let (mut entries, mut last) = (0, Vec::new());

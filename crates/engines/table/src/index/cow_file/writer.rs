@@ -1,6 +1,7 @@
 //! The dirty pages above the file: nodes that are copied on write.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::cache::ByPage;
@@ -61,8 +62,16 @@ impl Writer {
 
     /// Gives all pages of a tree back.
     pub(super) fn release_tree(&mut self, root: Option<Root>) -> Result<()> {
-        let mut parts = Vec::new();
-        walk(self, &self.shared, root, &mut |part| parts.push(part))?;
+        let (mut parts, mut nodes) = (Vec::new(), HashSet::new());
+        walk(self, &self.shared, root, &mut |part| {
+            if let Part::Node(page) = part
+                && !nodes.insert(page)
+            {
+                return Err(self.shared.damaged(page, "it is in two places of the tree"));
+            }
+            parts.push(part);
+            Ok(())
+        })?;
         for part in parts {
             match part {
                 Part::Node(page) => self.release(page),

@@ -105,7 +105,9 @@ proptest! {
         let mut reversed = all(&tree, whole, Direction::Reverse);
         reversed.reverse();
         prop_assert_eq!(&reversed, &expected);
-        prop_assert_eq!(&all(&VolatileTree::of_sorted(1 << shift, expected.iter().map(|(key, value)| (key, *value))), whole, Direction::Forward), &expected);
+        let sorted = expected.iter().map(|(key, value)| (key, *value));
+        let loaded = VolatileTree::of_sorted(1 << shift, sorted);
+        prop_assert_eq!(&all(&loaded, whole, Direction::Forward), &expected);
         for (key, value) in expected {
             prop_assert_eq!(tree.remove(&key), Some(value));
         }
