@@ -28,6 +28,9 @@
 //! newer one of those that are not newer than the master record counts; no two batches have the same sequence, tried
 //! ones included. Opening reads the master records and all maps: two pages of 32,632, with pages of 4 KiB.
 //!
+//! **Without room on the device** a batch that takes more pages than it frees is refused as long as the file has less than
+//! some pages in reserve; batches that remove entries go on in these, and what they free is used again.
+//!
 //! **Long keys and values** that a page does not have room for (`node.rs`: two entries a page at least) are in chains
 //! of pages of their own, each with the number of the next one.
 //!

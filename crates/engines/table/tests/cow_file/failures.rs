@@ -73,7 +73,7 @@ fn after_any_call_that_fails_the_file_is_as_before_the_batch_or_after_it() {
 
 #[test]
 fn without_room_on_the_device_a_batch_is_aborted_and_the_file_stays_good() {
-    let disk = Disk::in_memory_up_to(60_000);
+    let disk = Disk::in_memory_up_to(120_000);
     let mut file = create(&disk, 512);
     fill(&mut file, 1).expect("a batch");
     let before = state(&file);
@@ -88,12 +88,52 @@ fn without_room_on_the_device_a_batch_is_aborted_and_the_file_stays_good() {
     drop(file);
     let mut file = open(&disk);
     assert_eq!(file.verify().expect("a whole file"), whole);
-    // Batches that fit go on, and free pages.
+    // Entries can be removed one by one, and make room for others.
+    for number in 0..20_u8 {
+        assert!(file.remove(0, &[number]).expect("a removal"));
+        file.commit().expect("a batch that frees as many pages as it takes");
+    }
     file.clear(0).expect("a tree without entries");
     file.commit().expect("a commit");
     file.put(2, b"more", &[1; 4000]).expect("a put");
     file.commit().expect("a commit");
     file.verify().expect("a whole file");
+}
+
+#[test]
+fn a_map_of_a_batch_that_failed_never_counts() {
+    for failing in 0.. {
+        let folder = tempfile::tempdir().expect("a folder");
+        let failures = Failures::default();
+        let disk = Disk::failing_folder(folder.path(), true, Some(failures.clone()));
+        let disk = disk.expect("a folder");
+        let mut file = create(&disk, 256);
+        // A group has 1,912 pages: the second value is in the second group, and free pages are in the first.
+        for (key, len) in [(b"first", 150_000), (b"other", 700_000)] {
+            file.put(1, key, &vec![1; len]).expect("a put");
+            file.commit().expect("a commit");
+        }
+        file.remove(1, b"first").expect("a removal");
+        file.commit().expect("a commit");
+        assert!(file.pages().0 > 1912);
+        file.remove(1, b"other").expect("a removal");
+        failures.fail(failing, 1, IO);
+        let committed = file.commit();
+        failures.stop();
+        let has_failed = !failures.failed().is_empty();
+        assert_eq!(committed.is_err(), has_failed, "{committed:?}");
+        drop(file);
+        let mut file = open(&disk);
+        file.put(0, b"key", b"in the first group").expect("a put");
+        file.commit().expect("a commit");
+        drop(file);
+        let file = open(&disk);
+        file.verify().expect("a whole file");
+        if !has_failed {
+            assert!(failing >= 4, "{failing} calls");
+            break;
+        }
+    }
 }
 
 #[test]

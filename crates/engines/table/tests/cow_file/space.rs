@@ -36,7 +36,9 @@ fn a_file_under_updates_reaches_a_size_and_keeps_it() {
             "{len_after_1000} pages grew to {len}"
         );
         assert!(u64::from(len) < live * 2, "{live} pages take {len}");
-        assert_eq!(disk.list().expect("names")[0].1, u64::from(len) * page_len as u64);
+        // The file has some pages in reserve.
+        let file_pages = disk.list().expect("names")[0].1 / page_len as u64;
+        assert!((len.into()..=u64::from(len) + 64).contains(&file_pages), "{file_pages}");
     }
 }
 

@@ -25,6 +25,10 @@ use crate::index::{Error, KEY_LEN_MAX, Result};
 /// Bytes that are written at once at most.
 const WRITE_MAX: usize = 1 << 20;
 
+/// Pages behind the last one that was ever used for which the file has room. Without room on the device for them, only a
+/// batch commits that frees as many pages as it takes: so entries can still be removed.
+const RESERVE: u32 = 32;
+
 /// A file of copy-on-write trees, and its writer.
 ///
 /// Changes go to the dirty directory, which only this handle reads, until [`CowFile::commit`] makes it the current
@@ -306,6 +310,14 @@ impl CowFile {
     /// Writes the dirty pages and the maps, durably.
     fn write_pages(&mut self, maps: &Maps) -> Result<()> {
         let Writer { shared, dirty, space, .. } = &mut self.writer;
+        let (needed, wanted) = (space.len(), space.len().saturating_add(RESERVE));
+        let is_growing = space.freed() < dirty.len();
+        if shared.file.len() < shared.pages.place(wanted) {
+            let grown = shared.file.preallocate(shared.pages.place(wanted.saturating_add(RESERVE)));
+            if is_growing || shared.file.len() < shared.pages.place(needed) {
+                grown?;
+            }
+        }
         dirty.iter_mut().for_each(|(&page, bytes)| shared.pages.seal(page, bytes));
         let all = dirty.iter().map(|(&page, bytes)| (page, bytes));
         let mut all: Vec<_> =
@@ -318,11 +330,6 @@ impl CowFile {
             buffer.clear();
             run.iter().for_each(|(_, bytes)| buffer.extend_from_slice(bytes));
             shared.file.write_at(shared.pages.place(run[0].0), &buffer)?;
-        }
-        // The last page may have been given back by the batch that allocated it.
-        let end = shared.pages.place(space.len());
-        if shared.file.len() < end {
-            shared.file.write_zeros(shared.file.len()..end)?;
         }
         planted!("table.master-before-pages", return Ok(()));
         Ok(shared.file.sync()?)

@@ -162,6 +162,11 @@ impl Space {
         }
     }
 
+    /// How many pages the batch does not need.
+    pub(super) fn freed(&self) -> usize {
+        self.freed.len()
+    }
+
     /// Forgets the batch, whose pages were these.
     pub(super) fn abort(&mut self, allocated: impl Iterator<Item = u32>) {
         allocated.for_each(|page| self.release_new(page));
