@@ -53,8 +53,8 @@ const BESIDE: [(&str, &str); 13] = [
     ("vdev/src/leaf/pmem.rs", "let zeroed = labels.zero("),
     ("vdev/src/leaf/pmem.rs", "labels.pool().fence([zeroed])?;"),
     // A label that a killed process wrote and did not sync, and that a cut behind the next opening takes back: the older one
-    // leads to blocks that are free since. A history would have to write these again before the next checkpoint, whose
-    // first sync makes the label durable, too, and none here does.
+    // leads to blocks that are free since, and no history here writes these again before the next checkpoint makes the label
+    // durable. `crates/shared/vdev/tests/power_cuts.rs` has such histories, and notices both.
     ("vdev/src/leaf/file.rs", "leaf.file.sync()?;"),
     ("vdev/src/leaf/pmem.rs", "labels.pool().fence_found(&[labels.flush("),
     // A repair that is lost is made again by the next reader that finds the damage.
