@@ -39,7 +39,8 @@ impl Log {
     pub(super) fn push(&mut self, entries: &[Entry], published: Vec<(u64, u64)>) {
         self.sequence += 1;
         self.is_live = true;
-        let stores: Vec<_> = entries.iter().filter_map(|entry| entry.stores()).collect();
+        let stores = entries.iter().filter_map(|entry| entry.stores());
+        let stores: Vec<_> = stores.map(|(place, len)| (place, place + len)).collect();
         self.before = Ranges::of(std::mem::replace(&mut self.newest_stores, stores.clone()));
         self.newest = Ranges::of([stores, published].concat());
     }
