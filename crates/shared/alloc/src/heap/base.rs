@@ -27,7 +27,7 @@ pub struct Heap {
     pub(super) roots: Roots,
     pub(super) dead: DeadOwners,
     pub(super) pass: Option<Pass>,
-    /// Slots that were freed without a fence: free once the next one has returned.
+    /// Slots that were freed without a fence: free once the next one that the caller asks for has returned.
     pub(super) freed: Vec<(ChunkId, Option<u32>)>,
 }
 
@@ -111,7 +111,8 @@ impl Heap {
         Ok(())
     }
 
-    /// Lets slots be reserved that were freed before the fence which has returned.
+    /// Lets slots be reserved that were freed before the fence which has returned. The heap's own fences do not: the caller
+    /// may still have to undo the free.
     pub(super) fn after_fence(&mut self) {
         for (chunk, index) in std::mem::take(&mut self.freed) {
             self.release(chunk, index);
@@ -126,7 +127,7 @@ impl Heap {
 
     /// Makes the words of publications durable in their places, so that none is applied again. Two fences.
     pub(super) fn settle(&mut self) -> Result<()> {
-        self.fence()?;
+        self.ground.fence()?;
         recovery::settle(&mut self.ground, &self.table, &mut self.log)
     }
 

@@ -28,7 +28,8 @@ impl Heap {
         self.change(&found, found.slot.activated())
     }
 
-    /// Frees a persisted slot. It may be reserved again after the next fence. One store.
+    /// Frees a persisted slot. It may be reserved again after the caller's next fence, publication or reclamation; until
+    /// then, its bytes stay, so that an undo log can bring it back ([`Heap::restore`]). One store.
     ///
     /// # Errors
     /// As [`Heap::read`], and if the slot is not persisted; the pool's errors.
@@ -62,7 +63,7 @@ impl Heap {
     }
 
     /// Stores the state of a slot, and remembers it.
-    fn change(&mut self, found: &Found, slot: Slot) -> Result<()> {
+    pub(super) fn change(&mut self, found: &Found, slot: Slot) -> Result<()> {
         self.check_synced()?;
         match found.index {
             Some(index) => {

@@ -47,6 +47,7 @@ mod reclaim;
 mod record;
 mod recovery;
 mod reserve;
+mod restore;
 mod roots;
 mod slab;
 mod slot;

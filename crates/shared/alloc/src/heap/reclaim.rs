@@ -28,7 +28,8 @@ pub(super) struct Pass {
 
 impl Heap {
     /// Reclaims space of dropped owners in the next so many segments. Pointers to their slots, also to reserved ones, do
-    /// not lead anywhere then. Returns whether all dropped owners are reclaimed.
+    /// not lead anywhere then. Returns whether all dropped owners are reclaimed. It
+    /// fences all that was stored before, too.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`] if a chunk's word is; the pool's errors. The next call goes on.

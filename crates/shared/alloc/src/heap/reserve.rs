@@ -135,10 +135,10 @@ impl Heap {
         let (slots, states) = Slots::unused(&self.ground, id, class, generation);
         self.ground.write(chunk_at(id), &states);
         self.ground.note(chunk_at(id), states.len() as u64);
-        planted!("alloc.heap-slab-before-its-states", Ok(()), self.fence())?;
+        planted!("alloc.heap-slab-before-its-states", Ok(()), self.ground.fence())?;
         let word = ChunkWord { purpose: Purpose::Slab { class, owner }, generation };
         self.store_chunk_word(id, word);
-        self.fence()?;
+        self.ground.fence()?;
         self.table.set(id, Chunk::Slab(Slab::new(kind, generation, Some(slots))));
         self.list(id);
         Ok(())
@@ -185,7 +185,6 @@ impl Heap {
         // The process that stored a word may have died before its fence.
         self.ground.note(chunk_word_at(segment * CHUNKS), u64::from(CHUNKS) * 8);
         self.ground.fence_found()?;
-        self.after_fence();
         let (mut slabs, mut free) = (Vec::new(), Vec::new());
         while id < end {
             match self.table.chunk(&self.ground, id)? {
@@ -265,7 +264,7 @@ impl Heap {
             let generation = slab.generation;
             self.store_chunk_word(id, ChunkWord { purpose: Purpose::Free, generation });
         }
-        self.fence()?;
+        self.ground.fence()?;
         for &id in ids {
             let slab = self.table.slab(id).expect("it is one");
             if let Some(slabs) = self.space.slabs.get_mut(&slab.kind) {

@@ -126,6 +126,15 @@ impl Slots {
         None
     }
 
+    /// Lets a slot not be reserved.
+    pub(super) fn occupy(&mut self, index: u32) {
+        let bit = 1 << (index % 64);
+        if self.used[index as usize / 64] & bit == 0 {
+            self.used[index as usize / 64] |= bit;
+            self.free -= 1;
+        }
+    }
+
     /// Lets a slot be reserved again.
     pub(super) fn release(&mut self, index: u32) {
         let bit = 1 << (index % 64);

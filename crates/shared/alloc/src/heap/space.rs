@@ -64,6 +64,21 @@ impl Space {
         Some(first)
     }
 
+    /// Takes these chunks out, if all of them are free and of one segment.
+    pub(super) fn take_at(&mut self, first: ChunkId, count: u32) -> bool {
+        let Some(end) = first
+            .checked_add(count)
+            .filter(|&end| count > 0 && segment_of(first) == segment_of(end - 1))
+        else {
+            return false;
+        };
+        let are_free = (first..end).all(|id| self.free.contains(&id));
+        if are_free {
+            self.free.retain(|id| !(first..end).contains(id));
+        }
+        are_free
+    }
+
     fn run(&self, count: u32) -> Option<ChunkId> {
         let (mut first, mut len) = (0, 0);
         // A run around the cursor is found from its beginning.
