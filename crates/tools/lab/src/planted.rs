@@ -15,6 +15,8 @@ pub enum Histories {
     Space,
     /// Object pools and zones.
     Objects,
+    /// The persistent heap.
+    Heap,
     /// Pages that are copied on write.
     Pages,
     /// A tiny store that appends to a file.
@@ -54,6 +56,7 @@ impl Histories {
         match self {
             Self::Space => "the manager of segments".to_owned(),
             Self::Objects => "object pools and zones".to_owned(),
+            Self::Heap => "the persistent heap".to_owned(),
             Self::Pages => "pages, copied on write".to_owned(),
             Self::LoggedFiles => "files, Logged".to_owned(),
             Self::NotedFiles => "files, Noted".to_owned(),
@@ -96,7 +99,7 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, CowTrees, Indexlog,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, CowTrees, Heap, Indexlog,
                 LoggedFiles, Lsm, LsmLog, NotedFiles, Objects, Pages, Partitions, RenamedFiles,
                 Snapshots, Space,
             };
@@ -158,6 +161,16 @@ bugs! {
         "A segment of an object pool is committed before its words are fenced.";
     "alloc.object-reused-before-released" "alloc/src/object_pool.rs", Objects, Memory, 20,
         "An object is free for others before its release is fenced.";
+    "alloc.heap-words-before-record" "alloc/src/heap/publish.rs", Heap, Memory, 20,
+        "A publication's words are stored in their places before its record is fenced.";
+    "alloc.heap-words-not-flushed" "alloc/src/heap/publish.rs", Heap, Memory, 20,
+        "A publication's words are never written back in their places.";
+    "alloc.heap-record-without-its-bytes" "alloc/src/heap/recovery.rs", Heap, Memory, 20,
+        "Recovery applies a record without a look at the bytes that it publishes.";
+    "alloc.heap-slab-before-its-states" "alloc/src/heap/reserve.rs", Heap, Memory, 20,
+        "A chunk's word says that it is a slab before its states are fenced.";
+    "alloc.heap-slot-reused-before-freed" "alloc/src/heap/door.rs", Heap, Memory, 60,
+        "A slot is free for others before its release is fenced.";
     "blocks.pages-flushed-after-failure" "blocks/src/page/ground.rs", Pages, FailingSyncs, 60,
         "A page store flushes again after a flush that failed.";
     "blocks.checksum-over-header" "blocks/src/log/frame.rs", Indexlog(Few), Memory, 10,

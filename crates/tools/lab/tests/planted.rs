@@ -28,6 +28,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         Histories::NotedFiles => return explore(&SmallStore::Noted, rules, look),
         Histories::RenamedFiles => return explore(&SmallStore::Renamed, rules, look),
         Histories::Objects => return explore(&halite_lab::Objects, rules, look),
+        Histories::Heap => return explore(&halite_lab::HeapOfRows, rules, look),
         Histories::Pages => {
             return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, look);
         }
