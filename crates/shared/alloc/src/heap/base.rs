@@ -127,6 +127,8 @@ impl Heap {
 
     /// Makes the words of publications durable in their places, so that none is applied again. Two fences.
     pub(super) fn settle(&mut self) -> Result<()> {
+        // After a failed sync, no barrier may be stored: what it promises is not durable.
+        self.check_synced()?;
         self.ground.fence()?;
         recovery::settle(&mut self.ground, &self.table, &mut self.log)
     }

@@ -11,6 +11,9 @@ use halite_table::index::{Direction, Error};
 
 const TREES: u32 = 2;
 
+/// A key of a tree, and its value; or none, if it is removed.
+type Write = (u32, Vec<u8>, Option<Vec<u8>>);
+
 /// A batch of changes of some keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
@@ -36,8 +39,7 @@ impl Batch {
         Self { seed: random.next(), kind }
     }
 
-    /// Keys and their values, or none for those that are removed.
-    fn writes(&self) -> Vec<(u32, Vec<u8>, Option<Vec<u8>>)> {
+    fn writes(&self) -> Vec<Write> {
         let mut random = Random::new(self.seed);
         let writes = (0..1 + random.below(16)).map(|_| {
             let tree = random.below(TREES.into()) as u32;
@@ -65,10 +67,7 @@ fn refusal(error: &Error) -> Refusal {
     }
 }
 
-fn write(
-    file: &mut CowFile,
-    writes: &[(u32, Vec<u8>, Option<Vec<u8>>)],
-) -> halite_table::index::Result<()> {
+fn write(file: &mut CowFile, writes: &[Write]) -> halite_table::index::Result<()> {
     for (tree, key, value) in writes {
         match value {
             Some(value) => file.put(*tree, key, value)?,
