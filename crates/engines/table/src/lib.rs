@@ -11,13 +11,15 @@
 //! | [`schema`] | schemas of tables, with the layout of their rows |
 //! | [`row`] | images of rows: read by column, changed, compared, checked |
 //! | [`catalog`] | all tables and indexes with their ids and states, and the statements that change them |
+//! | [`index`] | ordered maps from keys to places of tuples, or to rows: in DRAM, and in a file |
 //!
-//! None of these does input or output, or takes a lock.
+//! None but the last does input or output, or takes a lock.
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 mod column;
 mod error;
+pub mod index;
 pub mod key;
 pub mod row;
 pub mod schema;

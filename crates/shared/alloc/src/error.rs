@@ -70,9 +70,9 @@ pub enum Error {
         why: String,
     },
 
-    /// A segment that is opened as a part of an object pool, or as a zone, has other contents.
+    /// A segment that is opened as a part of an object pool or a heap, or as a zone, has other contents.
     #[error(
-        "{}: {what}: not the object pool or zone that it is opened as: {why}; \
+        "{}: {what}: not the object pool, heap or zone that it is opened as: {why}; \
          open it as what it is", path.display()
     )]
     NotObjects {
@@ -100,6 +100,29 @@ pub enum Error {
     Root {
         /// The root's name.
         name: String,
+    },
+
+    /// A request for a slot that is longer than a heap's slots may be.
+    #[error("a slot of {len} bytes: a heap's have at most {max}; divide the value")]
+    TooLong {
+        /// Bytes that were asked for.
+        len: u64,
+        /// Bytes of the longest slot.
+        max: u64,
+    },
+
+    /// A request for space for an owner that was dropped.
+    #[error("owner {owner} was dropped; its number is free once its space is reclaimed")]
+    OwnerDropped {
+        /// The owner's number.
+        owner: u32,
+    },
+
+    /// A publication whose changes cannot happen together.
+    #[error("a heap's publication cannot happen: {why}; divide it, or leave the change out")]
+    Publication {
+        /// What is wrong with it.
+        why: String,
     },
 
     /// An error of the pool.

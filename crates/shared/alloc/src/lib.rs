@@ -21,6 +21,7 @@
 //! segments that were committed but never reached it with [`Device::retain`]. [`Halloc`] allocates within
 //! segments, as Yan's Halloc does: objects of one size in an [`ObjectPool`], by the same Get and Commit;
 //! data that is appended and released together in a [`CommittedZone`]; and volatile memory in a [`ScratchPool`].
+//! [`heap`] has slots of all sizes with pointers to them that stay valid, for tables and indexes in place.
 //! The superblock (`superblock`) names the pool and holds named roots; it is changed copy by copy. One
 //! root tells whether the platform failed while the pool was in use (`shutdown`).
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ mod committed_zone;
 mod device;
 mod error;
 mod halloc;
+pub mod heap;
 mod object_pool;
 mod scratch_pool;
 mod segment_header;

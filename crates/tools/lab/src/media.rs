@@ -113,6 +113,18 @@ impl Unseen {
             endings: &[Ending::Closed, Ending::Killed],
         },
     ];
+
+    /// The faults that a heap does not detect by itself, but its users do.
+    pub const BY_HEAP: &[Self] = &[
+        Self::BY_SPACE[0],
+        // Words are changed in place, and an older one has its check too; bytes of slots are their owners'. All stores are
+        // made in one file.
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/ground.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+    ];
 }
 
 /// The numbers that reproduce one strike: the seed of the history and the number of the fault. Its text is the argument

@@ -15,6 +15,8 @@ pub enum Histories {
     Space,
     /// Object pools and zones.
     Objects,
+    /// The persistent heap.
+    Heap,
     /// Pages that are copied on write.
     Pages,
     /// A tiny store that appends to a file.
@@ -43,6 +45,8 @@ pub enum Histories {
     BetreePool(&'static str),
     /// The same with leaves that are damaged, or were used without each other: one scenario, without power cuts.
     BetreeDevices,
+    /// The copy-on-write trees of the engine `table`, in a file.
+    CowTrees,
 }
 
 impl Histories {
@@ -52,6 +56,7 @@ impl Histories {
         match self {
             Self::Space => "the manager of segments".to_owned(),
             Self::Objects => "object pools and zones".to_owned(),
+            Self::Heap => "the persistent heap".to_owned(),
             Self::Pages => "pages, copied on write".to_owned(),
             Self::LoggedFiles => "files, Logged".to_owned(),
             Self::NotedFiles => "files, Noted".to_owned(),
@@ -67,6 +72,7 @@ impl Histories {
             Self::BetreeValues => "betree, large values".to_owned(),
             Self::BetreePool(name) => format!("betree, {name}"),
             Self::BetreeDevices => "betree, devices".to_owned(),
+            Self::CowTrees => "table, copy-on-write trees in a file".to_owned(),
         }
     }
 }
@@ -93,7 +99,7 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Indexlog,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, CowTrees, Heap, Indexlog,
                 LoggedFiles, Lsm, LsmLog, NotedFiles, Objects, Pages, Partitions, RenamedFiles,
                 Snapshots, Space,
             };
@@ -155,6 +161,16 @@ bugs! {
         "A segment of an object pool is committed before its words are fenced.";
     "alloc.object-reused-before-released" "alloc/src/object_pool.rs", Objects, Memory, 20,
         "An object is free for others before its release is fenced.";
+    "alloc.heap-words-before-record" "alloc/src/heap/publish.rs", Heap, Memory, 20,
+        "A publication's words are stored in their places before its record is fenced.";
+    "alloc.heap-words-not-flushed" "alloc/src/heap/publish.rs", Heap, Memory, 20,
+        "A publication's words are never written back in their places.";
+    "alloc.heap-record-without-its-bytes" "alloc/src/heap/recovery.rs", Heap, Memory, 20,
+        "Recovery applies a record without a look at the bytes that it publishes.";
+    "alloc.heap-slab-before-its-states" "alloc/src/heap/reserve.rs", Heap, Memory, 20,
+        "A chunk's word says that it is a slab before its states are fenced.";
+    "alloc.heap-slot-reused-before-freed" "alloc/src/heap/door.rs", Heap, Memory, 60,
+        "A slot is free for others before its release is fenced.";
     "blocks.pages-flushed-after-failure" "blocks/src/page/ground.rs", Pages, FailingSyncs, 60,
         "A page store flushes again after a flush that failed.";
     "blocks.checksum-over-header" "blocks/src/log/frame.rs", Indexlog(Few), Memory, 10,
@@ -271,6 +287,10 @@ bugs! {
         "Of a mirror with a damaged copy, another one is taken unchecked.";
     "betree.newest-generation-wins" "betree/src/storage/labels.rs", BetreeDevices, Memory, 1,
         "A leaf that was used without the others is taken for the pool, as its generation is the newest.";
+    "table.master-before-pages" "table/src/index/cow_file/batch.rs", CowTrees, PageCache, 20,
+        "The master record is written before the pages that it leads to are synced.";
+    "table.page-reused-before-master" "table/src/index/cow_file/space.rs", CowTrees, PageCache, 20,
+        "A page that a batch no longer needs is written again before the batch's master record is durable.";
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The jobs for an engine: its variants, and the manager of segments and the pools of objects below it, under every set
-//! of rules.
+//! The jobs for an engine: its variants, and the manager of segments, the pools of objects and the heap below it, under
+//! every set of rules.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use halite_contract::Registration;
 
 use crate::job::{Concurrency, Exploration, Job, Striking};
 use crate::media::Unseen;
-use crate::{Objects, Rules, Space, Store};
+use crate::{HeapOfRows, Objects, Rules, Space, Store};
 
-/// The part of the time that is for the manager of segments, and for the pools of objects in them.
+/// The part of the time that is for the manager of segments, for the pools of objects in them, and for the heap.
 const SPACE_SHARE: u64 = 2;
 
-/// The jobs for the allocators that every engine uses: the manager of segments, and the pools of objects and the zones
-/// in them. They are called `alloc` and `objects`.
+/// The jobs for the allocators that engines use: the manager of segments, the pools of objects and the zones in them,
+/// and the heap. They are called `alloc`, `objects` and `heap`.
 #[must_use]
 pub fn space_suite(rules: &[Rules]) -> Vec<Arc<dyn Job>> {
     let mut jobs: Vec<Arc<dyn Job>> = Vec::new();
     for &rules in rules {
         jobs.push(Arc::new(Exploration::new(Space, rules, SPACE_SHARE * weight(rules))));
         jobs.push(Arc::new(Exploration::new(Objects, rules, SPACE_SHARE * weight(rules))));
+        jobs.push(Arc::new(Exploration::new(HeapOfRows, rules, SPACE_SHARE * weight(rules))));
     }
     jobs
 }
@@ -53,6 +54,7 @@ pub fn media_suite(engine: &'static Registration) -> Vec<Arc<dyn Job>> {
     let mut jobs: Vec<Arc<dyn Job>> = vec![
         Arc::new(Striking::new(Space, Unseen::BY_SPACE, SPACE_SHARE)),
         Arc::new(Striking::new(Objects, Unseen::BY_OBJECTS, SPACE_SHARE)),
+        Arc::new(Striking::new(HeapOfRows, Unseen::BY_HEAP, SPACE_SHARE)),
     ];
     for variant in (engine.media_variants)() {
         let share = variant.share;

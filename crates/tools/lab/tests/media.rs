@@ -1,6 +1,8 @@
 //! Stores name the damage of a faulty medium, or return the right data.
 
-use halite_lab::{FaultKind, Kind, Media, MediaTally, Objects, Space, Store, Subject, Unseen};
+use halite_lab::{
+    FaultKind, HeapOfRows, Kind, Media, MediaTally, Objects, Space, Store, Subject, Unseen,
+};
 
 const FEW: &[Kind] = &[Kind::Few];
 const MIXED: &[Kind] = &[Kind::Mixed];
@@ -65,6 +67,11 @@ fn the_manager_of_segments_names_damage_or_answers_rightly() {
 #[test]
 fn object_pools_and_zones_name_damage_or_answer_rightly() {
     assert_seen(&strike(&Objects, Unseen::BY_OBJECTS, 0..600));
+}
+
+#[test]
+fn the_heap_names_damage_or_answers_rightly() {
+    assert_seen(&strike(&HeapOfRows, Unseen::BY_HEAP, 0..300));
 }
 
 /// Every kind of fault struck, and some of both answers came.

@@ -7,7 +7,9 @@
 mod seeds;
 
 use halite_indexlog::REGISTRATION;
-use halite_lab::{Effort, Explorer, Kind, Objects, Opener, Rules, Space, Store, Subject, Tally};
+use halite_lab::{
+    Effort, Explorer, HeapOfRows, Kind, Objects, Opener, Rules, Space, Store, Subject, Tally,
+};
 
 use seeds::number;
 
@@ -109,6 +111,11 @@ fn segments_survive_under_all_rules() {
 #[test]
 fn objects_survive_under_all_rules() {
     Rules::ALL.into_iter().for_each(|rules| drop(survives(&Objects, rules, 300)));
+}
+
+#[test]
+fn the_heap_survives_under_all_rules() {
+    Rules::ALL.into_iter().for_each(|rules| drop(survives(&HeapOfRows, rules, 200)));
 }
 
 #[test]

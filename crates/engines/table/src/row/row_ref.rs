@@ -215,9 +215,6 @@ impl<'a> RowRef<'a> {
                 end += (cell >> 32) as usize;
             }
         }
-        if end != self.bytes.len() {
-            return Err(damaged(self.schema, "it has not as many bytes as its columns"));
-        }
         let values = self.values()?;
         let again = Row::from_values(self.schema, &values)
             .map_err(|error| damaged(self.schema, &error.to_string()))?;

@@ -1,4 +1,6 @@
-//! The promises of segments, and of object pools.
+//! The promises of segments, of object pools and of heaps.
 
 mod halloc;
+mod heap;
+mod heap_model;
 mod segments;

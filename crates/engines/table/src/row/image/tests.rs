@@ -101,6 +101,25 @@ fn every_flipped_bit_of_an_image_is_damage_or_another_row() {
     assert!(matches!(Row::from_bytes(&schema, longer), Err(Error::Damaged { .. })));
 }
 
+#[test]
+fn a_cell_of_bytes_that_are_not_its_own_is_damage() {
+    let (schema, row) = mixed();
+    let reads = |cell: &[u8; 8]| {
+        let mut bytes = row.bytes().to_vec();
+        bytes[8..16].copy_from_slice(cell);
+        let view = RowRef::new(&schema, &bytes).unwrap();
+        (view.get(5).is_ok(), view.check().unwrap_err().to_string())
+    };
+    let (in_the_fixed_part, reason) = reads(&[40, 0, 0, 0, 3, 0, 0, 0]);
+    assert!(!in_the_fixed_part, "{reason}");
+    let (behind_the_end, reason) = reads(&[59, 0, 0, 0, 4, 0, 0, 0]);
+    assert!(!behind_the_end, "{reason}");
+    // Bytes of another column can be read, and do not pass a check: many cells of the same bytes would be a row that is
+    // far longer than its image.
+    let (of_another_column, reason) = reads(&[48, 0, 0, 0, 3, 0, 0, 0]);
+    assert!(of_another_column && reason.contains("where they belong"), "{reason}");
+}
+
 proptest! {
     #[test]
     fn a_row_has_the_values_of_which_it_was_made((schema, rows) in schema_and_rows(1)) {

@@ -1,0 +1,78 @@
+//! Undoes the free of a slot, for methods with an undo log.
+
+use super::base::Heap;
+use super::layout::{CHUNK, chunk_at, chunk_of, segment_of};
+use super::owner::Owner;
+use super::pointer::{NvPtr, Tagged};
+use super::slot::{Slot, SlotState};
+use super::table::{Chunk, Found, Span, wild};
+use crate::Result;
+
+impl Heap {
+    /// Persists a slot again that [`Heap::free`] freed, if it is not persisted: its bytes are as they were if the
+    /// caller has not fenced, published or reclaimed since, or not reserved a slot since that. `owner` and `len` are those that it was reserved with. After a crash
+    /// this precedes all reservations; the word of a span's free chunk tells its generation only, so there the caller
+    /// answers for the others. One store, and no fence but as for all changes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`] if the slot is of another owner, length or type, or lives its next life; the pool's
+    /// errors.
+    pub fn restore<T: Tagged>(&mut self, pointer: NvPtr<T>, owner: Owner, len: u64) -> Result<()> {
+        let place = pointer.any().place();
+        let is_span = !pointer.is_null()
+            && self.ground.contains(place, 8)
+            && place == chunk_at(chunk_of(place))
+            && matches!(self.table.chunk(&self.ground, chunk_of(place))?, Chunk::Free { .. });
+        if is_span {
+            self.take_span(pointer, owner, len)?;
+        }
+        let found = self.table.find(&self.ground, pointer.any())?;
+        if found.slot.state_for(pointer.any()) == SlotState::Persisted {
+            return Ok(());
+        }
+        let slot = Slot::persisted(pointer.any().generation(), T::TAG);
+        let is_its = found.slot.state == SlotState::Free
+            && found.slot.generation == slot.generation
+            && slot.state_for(pointer.any()) == SlotState::Persisted
+            && found.owner == owner
+            && len <= found.len;
+        if !is_its {
+            let why = "the slot cannot be restored: it is another one by now";
+            return Err(wild(&self.ground, pointer.any(), why));
+        }
+        self.change(&found, slot)?;
+        let key = (found.chunk, found.index);
+        if let Some(index) = found.index {
+            self.table.slots_mut(found.chunk).occupy(index);
+        }
+        self.freed.retain(|&freed| freed != key);
+        Ok(())
+    }
+
+    /// Takes the free chunks of a span, whose slot stays free.
+    fn take_span<T: Tagged>(&mut self, pointer: NvPtr<T>, owner: Owner, len: u64) -> Result<()> {
+        let id = chunk_of(pointer.any().place());
+        let chunks = u32::try_from(len.div_ceil(CHUNK)).unwrap_or(u32::MAX);
+        if !self.space.is_known(segment_of(id)) {
+            self.look_at(segment_of(id))?;
+        }
+        let generation = match self.table.chunk(&self.ground, id)? {
+            Chunk::Free { generation } => *generation,
+            _ => return Ok(()),
+        };
+        if generation != pointer.any().generation() || !self.space.take_at(id, chunks) {
+            let why = "the span cannot be restored: its chunks are in use";
+            return Err(wild(&self.ground, pointer.any(), why));
+        }
+        let slot = Slot::free(generation);
+        self.table.set(id, Chunk::Span(Span { chunks, owner, slot }));
+        for tail in id + 1..id + chunks {
+            self.table.set(tail, Chunk::Tail);
+        }
+        // If the slot is not restored, its chunks are free after the next fence.
+        self.freed.push((id, None));
+        let Found { len: got, .. } = self.table.find(&self.ground, pointer.any())?;
+        debug_assert!(got >= len);
+        Ok(())
+    }
+}
