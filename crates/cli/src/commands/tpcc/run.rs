@@ -24,7 +24,8 @@ Examples:
 
 Each transaction is serializable, and durable at its commit: the line `domain` says what that is worth on this medium.
 One that another was in the way of is run again, which counts as a retry. One New-Order in a hundred asks for an item
-that is not there, and is rolled back. The latency of a delivery counts from when it is queued.
+that is not there, and is rolled back. Deliveries wait in a queue, from where their latency counts; the run lasts until
+the queue is empty.
 
 Ctrl-C ends the run, and its figures so far are printed.
 
@@ -41,7 +42,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=THREADS_MAX))]
     threads: u32,
 
-    /// How long to run, such as 60s, 10m or 2h
+    /// How long transactions begin, such as 60s, 10m or 2h; the run lasts until the last delivery is done
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
     duration: Duration,
 

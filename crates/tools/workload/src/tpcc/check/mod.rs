@@ -1,7 +1,7 @@
 //! The twelve consistency conditions (§3.3.2), as queries.
 //!
-//! [`CONDITIONS`] has what each says. Conditions 1 and 8 are about a warehouse, 2, 3, 4, 9 and 11 about a district, 5 and
-//! 6 about an order, 7 about an order line, 10 and 12 about a customer.
+//! [`CONDITIONS`] has what each says. Conditions 1 and 8 are about a warehouse, 2, 3, 4, 9 and 11 about a district,
+//! 5 and 6 about an order, 7 about an order line, 10 and 12 about a customer.
 //!
 //! The payments of HISTORY are read first, as a customer's payments lie with the warehouses that took them; then each
 //! district is checked in one transaction. So the check is for a store at rest: transactions between its own would make
