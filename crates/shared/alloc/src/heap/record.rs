@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::class::STATE_LEN;
 use super::ground::Ground;
-use super::layout::{CHUNK, chunk_at, chunk_of, record_at};
+use super::layout::{CHUNK, chunk_at, chunk_of, is_chunk_word, record_at};
 use super::slab::{SlabKind, slot_at};
 use super::table::{Chunk, Table};
 use crate::Result;
@@ -191,6 +191,20 @@ impl Record {
             }
         }
         Ok(())
+    }
+
+    /// Whether a state that it stores is in its place.
+    pub(super) fn was_applied(&self, ground: &Ground) -> bool {
+        self.entries.iter().any(|&entry| match entry {
+            Entry::State { place, state, .. } => {
+                let is_there = place.is_multiple_of(STATE_LEN) && ground.contains(place, STATE_LEN);
+                is_there && ground.read(place, STATE_LEN) == state.to_le_bytes()
+            }
+            Entry::Word { place, value } if is_chunk_word(place) && ground.contains(place, 8) => {
+                ground.word(place) == value
+            }
+            Entry::Word { .. } | Entry::Published { .. } => false,
+        })
     }
 
     /// Whether the bytes that it publishes have their check.

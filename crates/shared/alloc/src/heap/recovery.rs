@@ -5,6 +5,9 @@
 //! first: its words may not be durable in their places, if the power was cut in the newest one's fence. Words are stored
 //! again in the order in which they were stored, so recovery may be interrupted and repeated.
 //!
+//! A state that a record stores occurs once, as it has the slot's generation. So if one is in its place, the record was
+//! fenced before, with its bytes: those are damaged if they do not have their check, and the publication happened.
+//!
 //! Costs: a fence, and two more if a record was applied. Looks at no chunk but those that the records' slots are in.
 
 use halite_pmem::LINE;
