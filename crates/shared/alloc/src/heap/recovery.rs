@@ -33,8 +33,11 @@ pub(super) fn recover(ground: &mut Ground, table: &mut Table) -> Result<Log> {
     ground.note(0, dead_word_at(DEAD_OWNERS_MAX).next_multiple_of(LINE));
     ground.fence_found()?;
     let other = other.filter(|other| other.sequence + 1 == newest.sequence);
-    let happened =
-        planted!("alloc.heap-record-without-its-bytes", true, newest.has_its_bytes(ground, table)?);
+    let happened = planted!(
+        "alloc.heap-record-without-its-bytes",
+        true,
+        newest.has_its_bytes(ground, table)? || newest.was_applied(ground)
+    );
     let (before, last) = match (happened, other) {
         (true, other) => (other, newest),
         (false, Some(other)) if other.has_its_bytes(ground, table)? => (None, other),
