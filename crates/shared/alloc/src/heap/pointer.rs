@@ -102,7 +102,7 @@ impl<T> NvPtr<T> {
     pub(super) fn new(place: u64, tag: Tag, generation: u16) -> Self {
         debug_assert!(place.is_multiple_of(8) && place / 8 < 1 << PLACE_BITS);
         let high = u64::from(generation) << TAG_BITS | u64::from(tag.0);
-        Self(high << PLACE_BITS | place / 8, PhantomData)
+        Self((high << PLACE_BITS) | (place / 8), PhantomData)
     }
 
     /// The place of the slot, in bytes.

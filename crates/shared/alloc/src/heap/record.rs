@@ -28,6 +28,7 @@ use super::class::STATE_LEN;
 use super::ground::Ground;
 use super::layout::{CHUNK, chunk_at, chunk_of, is_chunk_word, record_at};
 use super::slab::{SlabKind, slot_at};
+use super::slot::{Slot, SlotState};
 use super::table::{Chunk, Table};
 use crate::Result;
 
@@ -155,7 +156,7 @@ pub(super) fn erase(ground: &mut Ground, sequence: u64) {
 }
 
 impl Record {
-    /// Reads the record in the area for a sequence number, of whatever number it is; `None` if none is whole there.
+    /// Reads the record in the area for a sequence number, whichever number it has; `None` if none is whole there.
     pub(super) fn read(ground: &Ground, area: u64) -> Option<Self> {
         let at = record_at(area);
         let head = ground.word(at);
@@ -204,6 +205,24 @@ impl Record {
                 ground.word(place) == value
             }
             Entry::Word { .. } | Entry::Published { .. } => false,
+        })
+    }
+
+    /// Whether a slot that it is about was changed after it: freed if it was activated, or activated again. Only another
+    /// publication does that, as long as the record is to be applied.
+    pub(super) fn was_followed(&self, ground: &Ground) -> bool {
+        self.entries.iter().any(|&entry| {
+            let Entry::State { place, state, .. } = entry else { return false };
+            if !place.is_multiple_of(STATE_LEN) || !ground.contains(place, STATE_LEN) {
+                return false;
+            }
+            let bytes = ground.read(place, STATE_LEN).first_chunk().copied();
+            let now = bytes.and_then(|now| Slot::decode(ground, place, u32::from_le_bytes(now)));
+            let then = Slot::decode(ground, place, state);
+            now.zip(then).is_some_and(|(now, then)| match then.state {
+                SlotState::Persisted => now == then.released(),
+                _ => now.generation == then.pointer_generation(),
+            })
         })
     }
 
