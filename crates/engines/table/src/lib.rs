@@ -1,3 +1,36 @@
 //! The testbed of Arulraj et al.: tuples with fixed and variable fields, under recovery methods of which only one is
 //! active, so that what a method costs on a medium is measured by itself.
+//!
+//! The floors of the crate, from the lowest:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`value`] | types of columns, values, exact decimals |
+//! | `column` | a column, and the values that it takes |
+//! | [`key`] | keys: byte strings in the order of their values, and ranges of them |
+//! | [`schema`] | schemas of tables, with the layout of their rows |
+//! | [`row`] | images of rows: read by column, changed, compared, checked |
+//! | [`catalog`] | all tables and indexes with their ids and states, and the statements that change them |
+//! | [`index`] | ordered maps from keys to places of tuples, or to rows: in DRAM, and in a file |
+//!
+//! None but the last does input or output, or takes a lock.
 #![forbid(unsafe_code)]
+
+pub mod catalog;
+mod column;
+mod error;
+pub mod index;
+pub mod key;
+pub mod row;
+pub mod schema;
+#[cfg(test)]
+mod strategies;
+pub mod value;
+
+pub use catalog::{Catalog, IndexId, Table, TableId};
+pub use column::Column;
+pub use error::{Error, Result};
+pub use key::{KEY_LEN_MAX, KeyRange, KeySchema};
+pub use row::{Change, Field, FixedMut, FixedRef, Row, RowRef};
+pub use schema::{IndexSchema, Layout, TableBuilder, TableSchema};
+pub use value::{Decimal, Timestamp, Type, Value, ValueRef};

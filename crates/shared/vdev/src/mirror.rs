@@ -81,34 +81,44 @@ pub(crate) fn free(members: &Members, extent: Extent) -> bool {
     pinned.count() == 0
 }
 
-/// Reads and checks the copies of the leaves that are `wanted`, and replaces those that are wrong.
-pub(crate) fn heal(
+/// Reads the copy of a leaf. Returns whether it is right.
+fn read_copy(
+    members: &Members,
+    number: usize,
+    extent: Extent,
+    verify: &dyn Fn(&[u8]) -> bool,
+    memory: &mut ScrubMemory,
+    findings: &mut Findings,
+) -> bool {
+    let (member, len) = (members.get(number), extent.byte_len());
+    memory.reserve(len);
+    match member.read(extent, 0, &mut memory.read[..len]) {
+        Ok(()) if verify(&memory.read[..len]) => {
+            member.vouch(extent);
+            return true;
+        }
+        Ok(()) => {
+            member.count_checksum_error();
+            findings.wrong(&member.name());
+        }
+        Err(error) => findings.unread(&error),
+    }
+    false
+}
+
+/// Reads and checks the copies of all leaves that take writes, and replaces those that are wrong.
+pub(crate) fn scrub(
     members: &Members,
     extent: Extent,
     verify: &dyn Fn(&[u8]) -> bool,
     memory: &mut ScrubMemory,
-    wanted: impl Fn(Standing) -> bool,
 ) -> Result<ScrubResult> {
     let (mut findings, len) = (Findings::new(), extent.byte_len());
-    // Returns whether the copy that was read is right.
     let mut read = |number: usize, memory: &mut ScrubMemory| {
-        let member = members.get(number);
-        memory.reserve(len);
-        match member.read(extent, 0, &mut memory.read[..len]) {
-            Ok(()) if verify(&memory.read[..len]) => {
-                member.vouch(extent);
-                return true;
-            }
-            Ok(()) => {
-                member.count_checksum_error();
-                findings.wrong(&member.name());
-            }
-            Err(error) => findings.unread(&error),
-        }
-        false
+        read_copy(members, number, extent, verify, memory, &mut findings)
     };
-    let is_wanted = |&number: &usize| wanted(members.get(number).standing());
-    let (asked, others): (Vec<_>, Vec<_>) = order(members).into_iter().partition(is_wanted);
+    let takes_writes = |&number: &usize| members.get(number).standing() <= Standing::Stale;
+    let (asked, others): (Vec<_>, Vec<_>) = order(members).into_iter().partition(takes_writes);
     let (mut has_right, mut damaged) = (false, Vec::new());
     for number in asked {
         if !read(number, memory) {
@@ -126,6 +136,32 @@ pub(crate) fn heal(
         false if others.into_iter().any(|number| read(number, memory)) => &memory.read[..len],
         false => return Err(findings.damaged(extent)),
     };
+    let repair = |&number: &usize| members.get(number).repair(extent, 0, right);
+    let repaired = damaged.iter().copied().filter(repair).collect();
+    Ok(ScrubResult { damaged, repaired })
+}
+
+/// Writes the copies of the leaves that missed writes, as the first leaf has the extent whose copy is right. A copy that
+/// they have already is written as well: the sync that made them stale may have failed with it, and a read does not
+/// tell whether it is durable.
+pub(crate) fn resilver(
+    members: &Members,
+    extent: Extent,
+    verify: &dyn Fn(&[u8]) -> bool,
+    memory: &mut ScrubMemory,
+) -> Result<ScrubResult> {
+    let is_stale = |&number: &usize| members.get(number).standing() == Standing::Stale;
+    let damaged: Vec<_> = (0..members.len()).filter(is_stale).collect();
+    if damaged.is_empty() {
+        return Ok(ScrubResult::default());
+    }
+    let mut findings = Findings::new();
+    let mut read =
+        |number: usize| read_copy(members, number, extent, verify, memory, &mut findings);
+    if !order(members).into_iter().any(&mut read) {
+        return Err(findings.damaged(extent));
+    }
+    let right = &memory.read[..extent.byte_len()];
     let repair = |&number: &usize| members.get(number).repair(extent, 0, right);
     let repaired = damaged.iter().copied().filter(repair).collect();
     Ok(ScrubResult { damaged, repaired })

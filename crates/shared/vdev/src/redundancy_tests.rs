@@ -166,6 +166,30 @@ proptest! {
 }
 
 #[test]
+fn a_resilver_writes_what_a_stale_leaf_seems_to_have() {
+    let extent = Extent { block: 3, blocks: 40 };
+    let right = |bytes: &[u8]| bytes == contents(extent, 0);
+    for (arrangement, count) in ALL.into_iter().skip(1) {
+        let (_, vdev) = Faulty::vdev(arrangement, count, 500);
+        vdev.write(extent, &contents(extent, 0)).unwrap();
+        let repaired = |leaf: usize| vdev.leaves()[leaf].stats.repaired;
+        for leaf in 0..count {
+            // As a leaf whose sync failed: its bytes can be read, and may be gone behind a power cut.
+            vdev.set_stale(leaf).unwrap();
+            let before = repaired(leaf);
+            let memory = &mut ScrubMemory::default();
+            assert!(vdev.scrub(extent, &right, memory).unwrap().damaged.is_empty());
+            assert_eq!(repaired(leaf), before, "{arrangement} {leaf}");
+            let was_needed = vdev.resilver(extent, &right, memory).unwrap();
+            assert_eq!(was_needed, repaired(leaf) > before, "{arrangement} {leaf}");
+            assert!(was_needed || arrangement != Arrangement::Mirror);
+            vdev.set_current(leaf).unwrap();
+        }
+        assert!((0..count).any(|leaf| repaired(leaf) > 0), "{arrangement}");
+    }
+}
+
+#[test]
 fn a_write_succeeds_while_the_redundancy_allows_and_says_what_it_missed() {
     let extent = Extent { block: 3, blocks: 40 };
     for (arrangement, count) in ALL {

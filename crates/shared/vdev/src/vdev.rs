@@ -289,11 +289,20 @@ impl Vdev {
         verify: &dyn Fn(&[u8]) -> bool,
         memory: &mut ScrubMemory,
     ) -> Result<ScrubResult> {
-        self.heal(extent, verify, memory, |standing| standing <= Standing::Stale)
+        self.check(extent)?;
+        match self.geometry() {
+            None => mirror::scrub(&self.members, extent, verify, memory),
+            Some(geometry) => {
+                let wanted = |standing| standing <= Standing::Stale;
+                parity::heal(&self.members, geometry, extent, verify, wanted, false)
+            }
+        }
     }
 
-    /// Brings an extent to the leaves that missed writes. Returns whether one of them needed it. Once all extents were
-    /// resilvered, the caller declares the leaf current ([`Vdev::set_current`]).
+    /// Writes an extent to the leaves that missed writes, whether they seem to have it or not: a read does not tell
+    /// whether bytes are durable that were written before a sync failed. Returns whether one of them has a part of it.
+    /// Once all extents were resilvered, and the vdev synced, the caller declares the leaf current
+    /// ([`Vdev::set_current`]).
     ///
     /// # Errors
     /// [`Error::OutOfBounds`]; [`Error::Damaged`] if the extent is lost; [`Error::BadLeaf`] if a leaf does not take it.
@@ -303,7 +312,14 @@ impl Vdev {
         verify: &dyn Fn(&[u8]) -> bool,
         memory: &mut ScrubMemory,
     ) -> Result<bool> {
-        let result = self.heal(extent, verify, memory, |standing| standing == Standing::Stale)?;
+        self.check(extent)?;
+        let result = match self.geometry() {
+            None => mirror::resilver(&self.members, extent, verify, memory)?,
+            Some(geometry) => {
+                let wanted = |standing| standing == Standing::Stale;
+                parity::heal(&self.members, geometry, extent, verify, wanted, true)?
+            }
+        };
         let unrepaired = result.damaged.iter().find(|leaf| !result.repaired.contains(leaf));
         match unrepaired {
             Some(&leaf) => {
@@ -314,20 +330,6 @@ impl Vdev {
                 })
             }
             None => Ok(!result.damaged.is_empty()),
-        }
-    }
-
-    fn heal(
-        &self,
-        extent: Extent,
-        verify: &dyn Fn(&[u8]) -> bool,
-        memory: &mut ScrubMemory,
-        wanted: impl Fn(Standing) -> bool,
-    ) -> Result<ScrubResult> {
-        self.check(extent)?;
-        match self.geometry() {
-            None => mirror::heal(&self.members, extent, verify, memory, wanted),
-            Some(geometry) => parity::heal(&self.members, geometry, extent, verify, wanted),
         }
     }
 }

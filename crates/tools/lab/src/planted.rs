@@ -45,6 +45,8 @@ pub enum Histories {
     BetreePool(&'static str),
     /// The same with leaves that are damaged, or were used without each other: one scenario, without power cuts.
     BetreeDevices,
+    /// The copy-on-write trees of the engine `table`, in a file.
+    CowTrees,
 }
 
 impl Histories {
@@ -70,6 +72,7 @@ impl Histories {
             Self::BetreeValues => "betree, large values".to_owned(),
             Self::BetreePool(name) => format!("betree, {name}"),
             Self::BetreeDevices => "betree, devices".to_owned(),
+            Self::CowTrees => "table, copy-on-write trees in a file".to_owned(),
         }
     }
 }
@@ -96,7 +99,7 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Heap, Indexlog,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, CowTrees, Heap, Indexlog,
                 LoggedFiles, Lsm, LsmLog, NotedFiles, Objects, Pages, Partitions, RenamedFiles,
                 Snapshots, Space,
             };
@@ -284,6 +287,10 @@ bugs! {
         "Of a mirror with a damaged copy, another one is taken unchecked.";
     "betree.newest-generation-wins" "betree/src/storage/labels.rs", BetreeDevices, Memory, 1,
         "A leaf that was used without the others is taken for the pool, as its generation is the newest.";
+    "table.master-before-pages" "table/src/index/cow_file/batch.rs", CowTrees, PageCache, 20,
+        "The master record is written before the pages that it leads to are synced.";
+    "table.page-reused-before-master" "table/src/index/cow_file/space.rs", CowTrees, PageCache, 20,
+        "A page that a batch no longer needs is written again before the batch's master record is durable.";
 }
 
 #[cfg(test)]

@@ -280,7 +280,8 @@ impl<S: Subject> Life<'_, S> {
         self.subject.tells_failures_later() || self.subject.survives_failed_syncs()
     }
 
-    /// Takes a step after a sync failed: the step is refused and makes no change, or its result is right.
+    /// Takes a step after a sync failed: the step is refused and makes no change, or its result is right. Where a store
+    /// survived that failure, a later one within the step may be its last, and the step may have happened or not.
     fn step_without_syncs(&mut self, mut open: S::Open, step: &S::Step) -> Result<S::Open, End> {
         let possible = distinct(&self.worlds.all[self.oldest..]);
         if possible.len() > POSSIBLE_MAX {
@@ -293,12 +294,15 @@ impl<S: Subject> Life<'_, S> {
         for world in &possible {
             let mut after = World::clone(world);
             self.subject.model(&mut after, step);
-            let after = Arc::new(after);
-            if known.insert(Arc::clone(&after)) {
-                self.begin(after);
+            let within = self.subject.worlds_within(world, step);
+            for world in within.into_iter().chain([after]).map(Arc::new) {
+                if known.insert(Arc::clone(&world)) {
+                    self.begin(world);
+                }
             }
         }
-        if self.subject.apply(&mut open, step).is_err() {
+        let is_refused = self.subject.apply(&mut open, step).is_err();
+        if is_refused && !self.subject.survives_failed_syncs() {
             self.worlds.all[first..].fill(Arc::clone(&possible[0]));
         }
         self.check_without_syncs(&mut open)?;

@@ -5,6 +5,7 @@
 #![cfg(halite_planted)]
 
 mod betree_pools;
+mod cow_trees;
 mod small_stores;
 
 use std::time::Instant;
@@ -31,6 +32,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         Histories::Pages => {
             return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, look);
         }
+        Histories::CowTrees => return explore(&cow_trees::Trees, rules, look),
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);
             return explore(&subject.with_partitions(3), rules, look);

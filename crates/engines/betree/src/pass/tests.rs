@@ -263,6 +263,15 @@ fn a_leaf_that_fails_is_faulted_and_stale_in_the_next_superblock_and_good_again_
             check(&engine, space, 0..900);
             switch.store(false, Ordering::Relaxed);
             engine.set_online(at).unwrap();
+            // The report of a resilver says that the leaf failed meanwhile.
+            let mut fail = |_, _| {
+                switch.store(true, Ordering::Relaxed);
+                ControlFlow::Continue(())
+            };
+            let report = engine.resilver(&mut fail).unwrap();
+            assert!(!report.is_complete && vdev.is_degraded(), "{report:?}");
+            switch.store(false, Ordering::Relaxed);
+            engine.set_online(at).unwrap();
             assert!(engine.resilver(&mut |_, _| ControlFlow::Continue(())).unwrap().is_complete);
             engine
                 .set_offline(Position { leaf: leaves as u16 - 1 - u16::from(leaves == 2), ..at })

@@ -54,17 +54,17 @@ fn survive(kind: &str, fixed: u64, images: u64) {
 
 #[test]
 fn few_writes() {
-    survive("few", 2, 200);
+    survive("few", 2, 140);
 }
 
 #[test]
 fn mixed_histories() {
-    survive("mixed", 1, 60);
+    survive("mixed", 1, 40);
 }
 
 #[test]
 fn full_memtables() {
-    survive("levels", 1, 100);
+    survive("levels", 1, 60);
 }
 
 #[test]
@@ -96,5 +96,5 @@ fn migrating() {
 
 #[test]
 fn threads() {
-    survive("threads", 1, 60);
+    survive("threads", 1, 40);
 }

@@ -267,9 +267,11 @@ impl Leaf for PmemLeaf {
         let mut fresh = taken.into_fresh();
         let flushed = fresh.write_stream(at as u64, bytes);
         // On an ordinary file this is a sync of the kernel, which a repair can afford.
-        self.pool.fence([flushed])?;
+        let fenced = self.pool.fence([flushed]);
         drop(fresh);
+        // The run is kept whatever became of the fence: it may be among those that the next sync has to flush.
         parcels.take(start, len).map_err(|error| self.busy(run, error))?.keep_found();
+        fenced?;
         Ok(true)
     }
 
@@ -404,6 +406,32 @@ mod tests {
             assert!(leaf.free(run) && leaf.free(run));
             leaf.write(Extent { block: 523, blocks: 1 }, &[7; BLOCK]).unwrap();
         }
+    }
+
+    #[test]
+    fn a_repair_whose_fence_fails_leaves_a_run_that_the_next_sync_can_flush() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let failures = halite_sim::Failures::default();
+        let mut options = options();
+        (options.assume_domain, options.failures) =
+            (Some(Domain::PageCache), Some(failures.clone()));
+        let path = folder.path().join("pool");
+        let segments = Segments::create(&path, &options).unwrap();
+        segments.install().unwrap();
+        let leaf = PmemLeaf::create(&path, segments.device(3), 4096).unwrap();
+        leaf.grow_to(600).unwrap();
+        let run = Extent { block: 520, blocks: 4 };
+        leaf.write(run, &[5; 4 * BLOCK]).unwrap();
+        failures.fail_every(halite_sim::Call::Sync, 5);
+        assert!(leaf.patch(run, 0, &[6; 8]).is_err());
+        failures.stop();
+        assert!(
+            leaf.sync(Location::caller()).is_err(),
+            "the pool keeps in mind that a sync failed"
+        );
+        let mut to = [0; 16];
+        leaf.read(run, 0, &mut to).unwrap();
+        assert_eq!(to, [6, 6, 6, 6, 6, 6, 6, 6, 5, 5, 5, 5, 5, 5, 5, 5]);
     }
 
     #[test]

@@ -110,13 +110,14 @@ fn vouch(members: &Members, columns: &Columns) {
 }
 
 /// Reads and checks the whole extent with its parity, and replaces the columns that are wrong on leaves that are
-/// `wanted`.
+/// `wanted`; if `rewrites`, also those that are right: a read does not tell whether they are durable.
 pub(crate) fn heal(
     members: &Members,
     geometry: Geometry,
     extent: Extent,
     verify: &dyn Fn(&[u8]) -> bool,
     wanted: impl Fn(Standing) -> bool,
+    rewrites: bool,
 ) -> Result<ScrubResult> {
     let columns = geometry.columns(extent);
     let is_wanted = |leaf: usize| wanted(members.get(leaf).standing());
@@ -146,10 +147,11 @@ pub(crate) fn heal(
         columns.data.iter().chain(&columns.parity).zip(right).zip(on_leaves)
     {
         let member = members.get(column.leaf);
-        if !is_wanted(column.leaf) || found.as_ref().is_some_and(|found| found.bytes == right) {
+        let is_right = found.as_ref().is_some_and(|found| found.bytes == right);
+        if !is_wanted(column.leaf) || is_right && !rewrites {
             continue;
         }
-        if found.is_some() {
+        if found.is_some() && !is_right {
             member.count_checksum_error();
         }
         result.damaged.push(column.leaf);

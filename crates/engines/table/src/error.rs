@@ -1,0 +1,298 @@
+//! The errors of the testbed: each names the thing, the reason, and the way out.
+
+use crate::{
+    key::KEY_LEN_MAX,
+    schema::{COLUMNS_MAX, INDEXES_MAX, NAME_LEN_MAX},
+    value::Type,
+};
+
+/// A result of the testbed.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the testbed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no table of this name.
+    #[error("there is no table {table:?}; create it, or check its name against the catalog")]
+    UnknownTable {
+        /// The name, or `#` and the id.
+        table: Box<str>,
+    },
+
+    /// A table does not have a column of this name.
+    #[error("table {table:?} has no column {column:?}; check the name against the table's schema")]
+    UnknownColumn {
+        /// The table.
+        table: Box<str>,
+        /// The name.
+        column: Box<str>,
+    },
+
+    /// A column's number is not below the number of the table's columns.
+    #[error(
+        "table {table:?} has {columns} columns, numbered from 0, and none with the number {number}"
+    )]
+    ColumnNumber {
+        /// The table.
+        table: Box<str>,
+        /// The number.
+        number: usize,
+        /// The number of columns.
+        columns: usize,
+    },
+
+    /// A table does not have an index of this name.
+    #[error(
+        "table {table:?} has no index {index:?}; create it, or check its name against the schema"
+    )]
+    UnknownIndex {
+        /// The table.
+        table: Box<str>,
+        /// The name.
+        index: Box<str>,
+    },
+
+    /// There is a table or index of this name already.
+    #[error("there is a {what} {name:?} already; choose another name, or drop that one first")]
+    Exists {
+        /// `table` or `index`.
+        what: &'static str,
+        /// The name.
+        name: Box<str>,
+    },
+
+    /// A name is empty, too long, or has control characters.
+    #[error(
+        "the name {name:?} of a {what} must have 1 to {NAME_LEN_MAX} bytes and no control characters"
+    )]
+    Name {
+        /// `table`, `column` or `index`.
+        what: &'static str,
+        /// The name.
+        name: Box<str>,
+    },
+
+    /// A table's schema has no column, or too many.
+    #[error("table {table:?} has {columns} columns; a table may have 1 to {COLUMNS_MAX}")]
+    Columns {
+        /// The table.
+        table: Box<str>,
+        /// The number of columns.
+        columns: usize,
+    },
+
+    /// A table would have too many secondary indexes.
+    #[error(
+        "table {table:?} cannot have more than {INDEXES_MAX} indexes; drop one that is not needed"
+    )]
+    Indexes {
+        /// The table.
+        table: Box<str>,
+    },
+
+    /// A column's type has a length or digits that it cannot have.
+    #[error("column {column:?} cannot be {ty}: {range}")]
+    TypeLimits {
+        /// The column.
+        column: Box<str>,
+        /// The type.
+        ty: Type,
+        /// The values that are possible.
+        range: &'static str,
+    },
+
+    /// Two columns or two indexes of a table have one name, or a key names a column twice.
+    #[error("table {table:?} has {name:?} twice among {among}; remove one of them")]
+    Twice {
+        /// The table.
+        table: Box<str>,
+        /// The name.
+        name: Box<str>,
+        /// The things that have to differ.
+        among: &'static str,
+    },
+
+    /// A table has no primary key.
+    #[error(
+        "table {table:?} has no primary key; name its columns, or add a column that numbers the rows"
+    )]
+    NoPrimaryKey {
+        /// The table.
+        table: Box<str>,
+    },
+
+    /// An index has no columns.
+    #[error("index {index:?} has no columns; name at least one")]
+    EmptyIndex {
+        /// The index.
+        index: Box<str>,
+    },
+
+    /// A column of the primary key may be NULL.
+    #[error("column {column:?} of the primary key may be NULL; declare it without `nullable`")]
+    NullableKey {
+        /// The column.
+        column: Box<str>,
+    },
+
+    /// A value is of another kind than its column.
+    #[error("column {column:?} is {ty} and cannot have {found}; convert the value first")]
+    TypeMismatch {
+        /// The column.
+        column: Box<str>,
+        /// Its type.
+        ty: Type,
+        /// The kind of the value.
+        found: &'static str,
+    },
+
+    /// A number does not fit its column.
+    #[error(
+        "column {column:?} is {ty} and cannot have {value}; choose a wider type, or `rescale` the number"
+    )]
+    OutOfRange {
+        /// The column.
+        column: Box<str>,
+        /// Its type.
+        ty: Type,
+        /// The number.
+        value: Box<str>,
+    },
+
+    /// Text or bytes are longer than their column.
+    #[error(
+        "column {column:?} is {ty} and cannot have {len} bytes; shorten the value, or use a longer column"
+    )]
+    TooLong {
+        /// The column.
+        column: Box<str>,
+        /// Its type.
+        ty: Type,
+        /// Bytes of the value.
+        len: usize,
+    },
+
+    /// NULL for a column that must have a value.
+    #[error(
+        "column {column:?} must have a value and cannot be NULL; give one, or declare it with `nullable`"
+    )]
+    NullNotAllowed {
+        /// The column.
+        column: Box<str>,
+    },
+
+    /// A row has more or fewer values than its table has columns.
+    #[error(
+        "a row of table {table:?} has {expected} values, and {found} were given; give one for each column"
+    )]
+    ColumnCount {
+        /// The table.
+        table: Box<str>,
+        /// The number of columns.
+        expected: usize,
+        /// The number of values.
+        found: usize,
+    },
+
+    /// A key has more or fewer values than it has columns.
+    #[error(
+        "key {key:?} has {expected} columns, and {found} values were given; give one for each column"
+    )]
+    KeyParts {
+        /// The key: `primary key of` and the table, or the index.
+        key: Box<str>,
+        /// The number of its columns.
+        expected: usize,
+        /// The number of values.
+        found: usize,
+    },
+
+    /// An encoded key is too long.
+    #[error(
+        "a key of {key:?} has {len} bytes, encoded; the limit is {KEY_LEN_MAX}: shorten its text or bytes"
+    )]
+    KeyTooLong {
+        /// The key: `primary key of` and the table, or the index.
+        key: Box<str>,
+        /// Its bytes.
+        len: usize,
+    },
+
+    /// A key that has to be unique is there already.
+    #[error(
+        "there is a row with the {key} {value} already; change that row, or choose another key"
+    )]
+    DuplicateKey {
+        /// The key: `primary key of` and the table, or the index.
+        key: Box<str>,
+        /// Its values.
+        value: Box<str>,
+    },
+
+    /// A value is not of the kind that was asked for.
+    #[error(
+        "the value is {found}, not {wanted}; ask for the kind of its column, and check for NULL before"
+    )]
+    NotOfKind {
+        /// The kind that was asked for.
+        wanted: &'static str,
+        /// The kind of the value.
+        found: &'static str,
+    },
+
+    /// A text is no value of a type.
+    #[error("{text:?} is no {ty}; {hint}")]
+    NotParsed {
+        /// The type.
+        ty: Box<str>,
+        /// The first characters of the text.
+        text: Box<str>,
+        /// The form of a value's text.
+        hint: &'static str,
+    },
+
+    /// A decimal would have more than 38 digits.
+    #[error(
+        "{operation} has more than 38 digits, or more than 38 behind the point; `rescale` its numbers before"
+    )]
+    DecimalOverflow {
+        /// The operation.
+        operation: &'static str,
+    },
+
+    /// All ids of tables and indexes were used.
+    #[error(
+        "the catalog has used all ids of tables and indexes; dump the tables, and load them into a new store"
+    )]
+    NoMoreIds,
+
+    /// Stored bytes are damaged, or not of this table.
+    #[error(
+        "{what} is damaged: {why}; run a check of the store, and restore it from a backup or a replica"
+    )]
+    Damaged {
+        /// The damaged thing.
+        what: Box<str>,
+        /// The defect.
+        why: Box<str>,
+    },
+}
+
+/// Characters of a text that an error repeats.
+const QUOTED: usize = 60;
+
+impl Error {
+    /// The text is not of the type.
+    #[cold]
+    pub(crate) fn not_a(ty: impl ToString, text: &str, hint: &'static str) -> Self {
+        let text: String = text.chars().take(QUOTED).collect();
+        Self::NotParsed { ty: ty.to_string().into(), text: text.into(), hint }
+    }
+
+    /// The thing has a defect.
+    #[cold]
+    pub(crate) fn damaged(what: impl Into<Box<str>>, why: impl Into<Box<str>>) -> Self {
+        Self::Damaged { what: what.into(), why: why.into() }
+    }
+}

@@ -1,0 +1,22 @@
+//! The indexes of a partition: ordered maps from keys to locations of tuples, or to tuples.
+//!
+//! | tree | where | nodes | for |
+//! |---|---|---|---|
+//! | [`volatile`] | DRAM | 64 B to 16 KiB, changed in place | InP, Log |
+//! | [`cow_file`] | a file | pages of 256 B to 16 KiB, copied on write | CoW |
+//!
+//! `node.rs` has the format of a node, and `btree.rs` the algorithm, which all of them share. A tree has one owner:
+//! changes take `&mut self`.
+
+mod btree;
+mod error;
+mod node;
+
+pub mod cow_file;
+pub mod volatile;
+
+pub use btree::scan::{Direction, Range};
+pub use error::{Error, Result};
+
+/// The longest key in bytes.
+pub const KEY_LEN_MAX: usize = 3072;

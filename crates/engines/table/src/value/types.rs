@@ -1,0 +1,128 @@
+//! The types of columns, and the bytes that a value of each takes in a row.
+
+use std::fmt;
+
+/// Bytes that a field of variable length may have at most: 1 MiB.
+pub const FIELD_LEN_MAX: u32 = 1 << 20;
+
+/// A type of a column.
+///
+/// | type | values | bytes in the fixed part of a row |
+/// |---|---|---|
+/// | `Int8` to `Int64`, `UInt8` to `UInt64` | integers | 1 to 8 |
+/// | `Float64` | IEEE 754; one NaN, above all numbers; no negative zero | 8 |
+/// | `Decimal(p, s)` | exact: p digits, s of them behind the point | 8 if p ≤ 18, else 16 |
+/// | `Char(n)` | text of at most n bytes of UTF-8; blanks at its end do not count | n if n ≤ 8, else a cell |
+/// | `VarChar(n)` | text of at most n bytes of UTF-8 | 1 + n if n ≤ 7, else a cell |
+/// | `Bytes(n)` | any bytes, at most n | 1 + n if n ≤ 7, else a cell |
+/// | `Timestamp` | microseconds since 1970-01-01 00:00 UTC | 8 |
+///
+/// A cell has 8 bytes, and says where the field's bytes are. A `Decimal` of 16 bytes has no cell: it is a fixed column.
+///
+/// Lengths count bytes, not characters, so that a type says how much space a field may take. `Char(n)` is padded with
+/// blanks in SQL's sense: two values that differ in blanks at the end are the same value, and the value that is read
+/// has none. Values of `Char` compare by their bytes without these blanks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Type {
+    /// A signed integer of 8 bits.
+    Int8,
+    /// A signed integer of 16 bits.
+    Int16,
+    /// A signed integer of 32 bits.
+    Int32,
+    /// A signed integer of 64 bits.
+    Int64,
+    /// An unsigned integer of 8 bits.
+    UInt8,
+    /// An unsigned integer of 16 bits.
+    UInt16,
+    /// An unsigned integer of 32 bits.
+    UInt32,
+    /// An unsigned integer of 64 bits.
+    UInt64,
+    /// A floating-point number of 64 bits.
+    Float64,
+    /// An exact number: its digits (1 to 38), and how many of them stand behind the point.
+    Decimal(u8, u8),
+    /// Text that SQL pads with blanks: its greatest length in bytes.
+    Char(u32),
+    /// Text: its greatest length in bytes.
+    VarChar(u32),
+    /// Any bytes: their greatest number.
+    Bytes(u32),
+    /// A moment, in microseconds.
+    Timestamp,
+}
+
+impl Type {
+    /// Bytes that a value takes in the fixed part of a row.
+    #[must_use]
+    #[inline]
+    pub const fn width(self) -> usize {
+        match self {
+            Self::Int8 | Self::UInt8 => 1,
+            Self::Int16 | Self::UInt16 => 2,
+            Self::Int32 | Self::UInt32 => 4,
+            Self::Int64 | Self::UInt64 | Self::Float64 | Self::Timestamp => 8,
+            Self::Decimal(precision, _) => match precision {
+                ..=18 => 8,
+                _ => 16,
+            },
+            Self::Char(len) => match len {
+                ..=8 => len as usize,
+                _ => 8,
+            },
+            Self::VarChar(len) | Self::Bytes(len) => match len {
+                ..=7 => 1 + len as usize,
+                _ => 8,
+            },
+        }
+    }
+
+    /// Whether the fixed part has a cell for the column, and the field's bytes are elsewhere.
+    #[must_use]
+    #[inline]
+    pub const fn is_long(self) -> bool {
+        match self {
+            Self::Char(len) => len > 8,
+            Self::VarChar(len) | Self::Bytes(len) => len > 7,
+            _ => false,
+        }
+    }
+
+    /// The alignment of a value in the fixed part: 8 for cells and for all values of whole words.
+    pub(crate) const fn alignment(self) -> usize {
+        match (self.is_text_or_bytes() && !self.is_long(), self.width()) {
+            (true, _) => 1,
+            (false, width) if width > 8 => 8,
+            (false, width) => width,
+        }
+    }
+
+    const fn is_text_or_bytes(self) -> bool {
+        matches!(self, Self::Char(_) | Self::VarChar(_) | Self::Bytes(_))
+    }
+}
+
+/// The type as SQL writes it.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int8 => f.write_str("INT8"),
+            Self::Int16 => f.write_str("INT16"),
+            Self::Int32 => f.write_str("INT32"),
+            Self::Int64 => f.write_str("INT64"),
+            Self::UInt8 => f.write_str("UINT8"),
+            Self::UInt16 => f.write_str("UINT16"),
+            Self::UInt32 => f.write_str("UINT32"),
+            Self::UInt64 => f.write_str("UINT64"),
+            Self::Float64 => f.write_str("FLOAT64"),
+            Self::Decimal(precision, scale) => write!(f, "DECIMAL({precision},{scale})"),
+            Self::Char(len) => write!(f, "CHAR({len})"),
+            Self::VarChar(len) => write!(f, "VARCHAR({len})"),
+            Self::Bytes(len) => write!(f, "BYTES({len})"),
+            Self::Timestamp => f.write_str("TIMESTAMP"),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The stores of the engine `table` come back from every power cut that the lab looks at, and each sync that they ask
+//! for is needed.
+//!
+//! `HALITE_LAB_SEEDS` sets how many histories there are under each set of rules.
+
+mod cow_trees;
+
+use std::collections::BTreeSet;
+use std::env;
+use std::sync::Arc;
+
+use cow_trees::Trees;
+use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, mutate, place};
+
+const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
+
+/// Histories under each set of rules.
+const HISTORIES: u64 = 12;
+
+/// Histories in which a mutant may hide.
+const HISTORIES_MAX: u64 = 100;
+
+#[test]
+fn committed_batches_and_nothing_else_survive_every_power_cut() {
+    let histories = env::var("HALITE_LAB_SEEDS").ok().and_then(|text| text.parse().ok());
+    let histories: u64 = histories.unwrap_or(HISTORIES);
+    for rules in RULES {
+        let effort = Effort { history_images_max: 600, ..Effort::default() };
+        let mut explorer = Explorer::new(&Trees, rules, effort);
+        for seed in 0..histories {
+            if let Some(violation) = explorer.explore(seed) {
+                let (story, _) = explorer.replay(&violation.case);
+                panic!("{}: {}\n{}", violation.case, violation.what, story.join("\n"));
+            }
+        }
+        let tally = &explorer.tally;
+        println!(
+            "{}: {} crash points, {} of them complete, {} images, {} distinct, {} nested",
+            rules.name(),
+            tally.crash_points,
+            tally.complete_points,
+            tally.images,
+            tally.distinct.len(),
+            tally.nested
+        );
+        // A lab that looks at no crash points would find nothing.
+        assert!(tally.crash_points > 5 * histories, "{}", tally.crash_points);
+    }
+}
+
+#[test]
+fn every_sync_of_the_trees_is_missed_if_it_is_left_out() {
+    let jobs: Vec<Arc<dyn Job>> = vec![Arc::new(Exploration::new(Trees, Rules::PageCache, 1))];
+    let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
+    let is_ours = |site| place(site).starts_with("crates/engines/table/src/index/cow_file/");
+    let score = mutate(&plan, &jobs, &is_ours, &|_| ());
+    assert!(score.findings.is_empty(), "{:#?}", score.findings.first());
+    let mut survivors = Vec::new();
+    for verdict in &score.verdicts {
+        let caught = verdict.caught.as_ref().map_or("SURVIVES", |finding| &finding.case);
+        println!("{}: {caught}, {} histories", verdict.mutant, verdict.histories);
+        if verdict.caught.is_none() {
+            survivors.push(verdict.mutant.to_string());
+        }
+    }
+    assert!(survivors.is_empty(), "nothing needs {survivors:?}");
+    // Every request that a history reaches was judged.
+    let judged: BTreeSet<_> =
+        score.verdicts.iter().map(|verdict| place(verdict.mutant.site)).collect();
+    assert!(judged.len() >= 5, "{judged:?}");
+}
