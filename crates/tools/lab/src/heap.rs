@@ -66,7 +66,7 @@ pub struct Row {
 }
 
 /// Bytes of the beginning of a row that are written: the key, the stamp, the length, the stamp of the extension, two
-/// places for extensions, and the stamp again and again.
+/// places for extensions, and the sum of the first three again and again.
 const WRITTEN: u64 = 240;
 const EXTENSION: u64 = 24;
 const EXTENSIONS: [u64; 2] = [32, 96];
@@ -76,7 +76,7 @@ impl Tagged for Row {
     const TAG: Tag = Tag::new(1);
 }
 
-/// The directory: a word for each key.
+/// The directory: a word for each key, with a pointer or [`NO_ROW`].
 enum Directory {}
 
 impl Tagged for Directory {
@@ -89,6 +89,9 @@ enum UndoLog {}
 impl Tagged for UndoLog {
     const TAG: Tag = Tag::new(3);
 }
+
+/// The word of a key without a row: zeros are damage.
+const NO_ROW: u64 = u64::MAX;
 
 const POOL: &str = "pool";
 const KEYS: u64 = 6;
@@ -264,7 +267,7 @@ impl Subject for HeapOfRows {
             reachable.extend(open.row(key).map_err(named)?.map(|row| row.any()));
         }
         open.heap.check(reachable).map_err(named)?;
-        Ok(())
+        open.world().map(drop)
     }
 }
 
@@ -281,7 +284,7 @@ fn open(options: &PoolOptions) -> halite_alloc::Result<OpenHeap> {
     let mut publication = Publication::new();
     if heap.root("directory").is_none() {
         let directory = heap.reserve::<Directory>(owner(HOUSE), KEYS * 8)?;
-        heap.write(directory, 0, &[0; KEYS as usize * 8])?;
+        heap.write(directory, 0, &NO_ROW.to_le_bytes().repeat(KEYS as usize))?;
         let undo = heap.reserve::<UndoLog>(owner(HOUSE), 32)?;
         heap.write(undo, 0, &[0; 32])?;
         publication.activate(directory);
@@ -317,17 +320,17 @@ impl OpenHeap {
 
     /// The pointer to the row with a key.
     fn row(&self, key: u64) -> halite_alloc::Result<Option<NvPtr<Row>>> {
-        let row = NvPtr::from_word(self.heap.word(self.directory, key * 8)?);
-        Ok(Some(row).filter(|row| !row.is_null()))
+        let word = self.heap.word(self.directory, key * 8)?;
+        Ok((word != NO_ROW).then(|| NvPtr::from_word(word)))
     }
 
     /// Reserves a slot for a row and writes it.
     fn reserve(&mut self, key: u64, row: Row) -> halite_alloc::Result<NvPtr<Row>> {
         let pointer = self.heap.reserve::<Row>(owner(owner_of(key)), row.len)?;
-        let stamp = row.stamp.to_le_bytes();
+        let sum = sum([key, row.stamp, row.len]).to_le_bytes();
         let mut bytes = [key, row.stamp, row.len, 0].map(u64::to_le_bytes).concat();
         bytes.resize(WRITTEN as usize, 0);
-        bytes[REST as usize..].chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&stamp));
+        bytes[REST as usize..].chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&sum));
         self.heap.write(pointer, 0, &bytes)?;
         Ok(pointer)
     }
@@ -348,7 +351,7 @@ impl OpenHeap {
                     self.revive(owner_of(key))?;
                     let before = self.row(key)?;
                     before.iter().for_each(|before| self.publication.free(*before));
-                    let mut word = 0;
+                    let mut word = NO_ROW;
                     if let Some(row) = row {
                         let pointer = self.reserve(key, row)?;
                         self.publication.activate(pointer);
@@ -385,7 +388,7 @@ impl OpenHeap {
             HeapStep::Drop { owner: number } => {
                 for key in (0..KEYS).filter(|&key| owner_of(key) == number) {
                     if self.row(key)?.is_some() {
-                        self.publication.store(self.directory, key * 8, 0);
+                        self.publication.store(self.directory, key * 8, NO_ROW);
                     }
                 }
                 self.publication.drop_owner(owner(number));
@@ -413,7 +416,7 @@ impl OpenHeap {
         let entry = [row.word(), key, len, sum([row.word(), key, len])];
         self.heap.write(self.undo, 0, &entry.map(u64::to_le_bytes).concat())?;
         self.heap.fence()?;
-        self.heap.store_word(self.directory, key * 8, 0)?;
+        self.heap.store_word(self.directory, key * 8, NO_ROW)?;
         self.heap.free(row)?;
         // A slot that is reserved before the fence is another one: the removal may have to be undone.
         let other = self.reserve(key, Row { len, stamp: 0 })?;
@@ -438,15 +441,16 @@ impl OpenHeap {
                 unreachable!("so many are read")
             };
             let rest = &words[REST as usize / 8..];
-            if of_key != key || rest.iter().any(|&word| word != stamp) {
-                return Err(Refusal::Failed(format!("row {key} was not written as a whole")));
+            let sum = sum([of_key, stamp, len]);
+            if of_key != key || rest.iter().any(|&word| word != sum) {
+                return Err(Refusal::Named(format!("row {key} was not written as a whole")));
             }
             world.insert(row_name(key), digest(Row { len, stamp }));
             if extension != 0 {
                 let at = EXTENSIONS[(extension % 2) as usize] as usize / 8;
                 if words[at..at + 8].iter().any(|&word| word != extension) {
                     let what = format!("the extension of row {key} was not written as a whole");
-                    return Err(Refusal::Failed(what));
+                    return Err(Refusal::Named(what));
                 }
                 world.insert(extension_name(key), extension_digest(extension));
             }

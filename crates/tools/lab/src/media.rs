@@ -117,11 +117,52 @@ impl Unseen {
     /// The faults that a heap does not detect by itself, but its users do.
     pub const BY_HEAP: &[Self] = &[
         Self::BY_SPACE[0],
-        // Words are changed in place, and an older one has its check too; bytes of slots are their owners'. All stores are
-        // made in one file.
+        // The newest publication of a store that was killed has no proof but its record: if that is damaged, it cannot be
+        // told from one that was interrupted.
+        Self {
+            kinds: &FaultKind::ALL,
+            file: "alloc/src/heap/record.rs",
+            endings: &[Ending::Killed],
+        },
+        // Words are changed in place, and an older one has its check too.
         Self {
             kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
-            file: "alloc/src/heap/ground.rs",
+            file: "alloc/src/heap/publish.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/door.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/reserve.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/reclaim.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/recovery.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/record.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/access.rs",
+            endings: &[Ending::Closed, Ending::Killed],
+        },
+        Self {
+            kinds: &[FaultKind::StaleLine, FaultKind::StaleBlock],
+            file: "alloc/src/heap/base.rs",
             endings: &[Ending::Closed, Ending::Killed],
         },
     ];

@@ -71,7 +71,7 @@ fn object_pools_and_zones_name_damage_or_answer_rightly() {
 
 #[test]
 fn the_heap_names_damage_or_answers_rightly() {
-    assert_seen(&strike(&HeapOfRows, Unseen::BY_HEAP, 0..300));
+    assert_seen(&strike(&HeapOfRows, Unseen::BY_HEAP, 0..90));
 }
 
 /// Every kind of fault struck, and some of both answers came.

@@ -115,7 +115,7 @@ fn objects_survive_under_all_rules() {
 
 #[test]
 fn the_heap_survives_under_all_rules() {
-    Rules::ALL.into_iter().for_each(|rules| drop(survives(&HeapOfRows, rules, 200)));
+    Rules::ALL.into_iter().for_each(|rules| drop(survives(&HeapOfRows, rules, 60)));
 }
 
 #[test]

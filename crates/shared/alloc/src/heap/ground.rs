@@ -79,24 +79,28 @@ impl Ground {
 
     /// Stores bytes, which the next fence does not wait for.
     #[inline]
+    #[track_caller]
     pub(super) fn write(&mut self, place: u64, bytes: &[u8]) {
         self.parts[(place / SEGMENT) as usize].fresh.write(place % SEGMENT, bytes);
     }
 
     /// Stores a word, which the next fence does not wait for.
     #[inline]
+    #[track_caller]
     pub(super) fn write_word(&mut self, place: u64, word: u64) {
         self.parts[(place / SEGMENT) as usize].fresh.write_words(place % SEGMENT, &[word]);
     }
 
     /// Stores a word.
     #[inline]
+    #[track_caller]
     pub(super) fn store_word(&mut self, place: u64, word: u64) {
         self.write_word(place, word);
         self.note(place, 8);
     }
 
     /// Stores a half of a word, which is read and stored as a whole, so that it does not tear.
+    #[track_caller]
     pub(super) fn store_half(&mut self, place: u64, half: u32) {
         let whole = place / 8 * 8;
         let shift = (place - whole) * 8;
@@ -118,6 +122,7 @@ impl Ground {
     }
 
     /// Writes back each line that was stored to, once. The noted ranges are forgotten.
+    #[track_caller]
     fn flush(&mut self) -> Vec<Flushed> {
         self.dirty.sort_unstable();
         let mut flushed = Vec::with_capacity(self.dirty.len());

@@ -59,6 +59,12 @@ pub(super) fn chunk_word_at(id: ChunkId) -> u64 {
     u64::from(segment_of(id)) * SEGMENT + HEADER_LEN + u64::from(id % CHUNKS) * 8
 }
 
+/// Whether a place is that of a chunk's word.
+pub(super) fn is_chunk_word(place: u64) -> bool {
+    let words = HEADER_LEN..HEADER_LEN + u64::from(CHUNKS) * 8;
+    place.is_multiple_of(8) && words.contains(&(place % SEGMENT))
+}
+
 /// The chunks of a segment that may have slots, by their numbers in it.
 pub(super) fn chunks_of(segment: u32) -> std::ops::Range<ChunkId> {
     let first = if segment == 0 { META_CHUNKS } else { 1 };

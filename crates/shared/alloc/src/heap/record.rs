@@ -26,8 +26,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::class::STATE_LEN;
 use super::ground::Ground;
-use super::layout::{CHUNK, chunk_at, chunk_of, record_at};
+use super::layout::{CHUNK, chunk_at, chunk_of, is_chunk_word, record_at};
 use super::slab::{SlabKind, slot_at};
+use super::slot::{Slot, SlotState};
 use super::table::{Chunk, Table};
 use crate::Result;
 
@@ -155,7 +156,7 @@ pub(super) fn erase(ground: &mut Ground, sequence: u64) {
 }
 
 impl Record {
-    /// Reads the record in the area for a sequence number, of whatever number it is; `None` if none is whole there.
+    /// Reads the record in the area for a sequence number, whichever number it has; `None` if none is whole there.
     pub(super) fn read(ground: &Ground, area: u64) -> Option<Self> {
         let at = record_at(area);
         let head = ground.word(at);
@@ -191,6 +192,38 @@ impl Record {
             }
         }
         Ok(())
+    }
+
+    /// Whether a state that it stores is in its place.
+    pub(super) fn was_applied(&self, ground: &Ground) -> bool {
+        self.entries.iter().any(|&entry| match entry {
+            Entry::State { place, state, .. } => {
+                let is_there = place.is_multiple_of(STATE_LEN) && ground.contains(place, STATE_LEN);
+                is_there && ground.read(place, STATE_LEN) == state.to_le_bytes()
+            }
+            Entry::Word { place, value } if is_chunk_word(place) && ground.contains(place, 8) => {
+                ground.word(place) == value
+            }
+            Entry::Word { .. } | Entry::Published { .. } => false,
+        })
+    }
+
+    /// Whether a slot that it is about was changed after it: freed if it was activated, or activated again. Only another
+    /// publication does that, as long as the record is to be applied.
+    pub(super) fn was_followed(&self, ground: &Ground) -> bool {
+        self.entries.iter().any(|&entry| {
+            let Entry::State { place, state, .. } = entry else { return false };
+            if !place.is_multiple_of(STATE_LEN) || !ground.contains(place, STATE_LEN) {
+                return false;
+            }
+            let bytes = ground.read(place, STATE_LEN).first_chunk().copied();
+            let now = bytes.and_then(|now| Slot::decode(ground, place, u32::from_le_bytes(now)));
+            let then = Slot::decode(ground, place, state);
+            now.zip(then).is_some_and(|(now, then)| match then.state {
+                SlotState::Persisted => now == then.released(),
+                _ => now.generation == then.pointer_generation(),
+            })
+        })
     }
 
     /// Whether the bytes that it publishes have their check.

@@ -5,6 +5,11 @@
 //! first: its words may not be durable in their places, if the power was cut in the newest one's fence. Words are stored
 //! again in the order in which they were stored, so recovery may be interrupted and repeated.
 //!
+//! A state that a record stores occurs once, as it has the slot's generation. So if one is in its place, the record was
+//! fenced before, with its bytes: those are damaged if they do not have their check, and the publication happened. If a
+//! slot is in a state that follows the one of the newest record, a newer record is damaged. Otherwise a damaged newest
+//! record cannot be told from an interrupted one.
+//!
 //! Costs: a fence, and two more if a record was applied. Looks at no chunk but those that the records' slots are in.
 
 use halite_pmem::LINE;
@@ -30,8 +35,15 @@ pub(super) fn recover(ground: &mut Ground, table: &mut Table) -> Result<Log> {
     ground.note(0, dead_word_at(DEAD_OWNERS_MAX).next_multiple_of(LINE));
     ground.fence_found()?;
     let other = other.filter(|other| other.sequence + 1 == newest.sequence);
-    let happened =
-        planted!("alloc.heap-record-without-its-bytes", true, newest.has_its_bytes(ground, table)?);
+    if other.is_none() && newest.was_followed(ground) {
+        let why = "slots were published after the newest record that has its check";
+        return Err(ground.damaged("publication records", why));
+    }
+    let happened = planted!(
+        "alloc.heap-record-without-its-bytes",
+        true,
+        newest.has_its_bytes(ground, table)? || newest.was_applied(ground)
+    );
     let (before, last) = match (happened, other) {
         (true, other) => (other, newest),
         (false, Some(other)) if other.has_its_bytes(ground, table)? => (None, other),
