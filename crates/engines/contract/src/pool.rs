@@ -113,7 +113,8 @@ pub struct ScrubReport {
     pub bytes: u64,
     /// Extents of it.
     pub extents: u64,
-    /// Replicas and columns of extents that were wrong, or not there. A resilver counts an extent once.
+    /// Replicas and columns of extents that were wrong, or not there. A resilver counts each extent once that a stale
+    /// leaf has a part of: it writes all of them.
     pub damaged: u64,
     /// Those of them that are right again.
     pub repaired: u64,

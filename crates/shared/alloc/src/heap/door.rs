@@ -1,4 +1,4 @@
-//! Changes without a publication: for methods with a log of their own, which undoes or repeats them after a crash. None
+//! Changes without a publication: for methods with a log of their own, which undoes them after a crash. None
 //! of them fences; each may become durable at any time, and does so by the next fence ([`Heap::fence`], or that of a
 //! publication).
 //!

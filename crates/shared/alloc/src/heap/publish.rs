@@ -135,14 +135,14 @@ impl Heap {
         }
         let freed = plan.freed.iter().map(|found| (found.place, found.place + found.len));
         let freed = Ranges::of(freed.collect());
-        let covered = self.plan_covers(publication, plan)?;
+        let covered = self.plan_covers(publication, &freed, plan)?;
         for &super::publication::Store { pointer, at, value } in &publication.stored {
             let found = self.table.find_in(&self.ground, pointer, SlotState::Persisted)?;
-            let place = found.place + at;
             if !at.is_multiple_of(8) || at >= found.len {
                 let why = format!("a word at {at} of a slot of {} bytes", found.len);
                 return Err(wild(&self.ground, pointer, &why));
             }
+            let place = found.place + at;
             if freed.touch(place, 8) || covered.touch(place, 8) {
                 return Err(impossible(
                     "it stores a word in a slot that it frees, or in bytes that it covers",
@@ -202,7 +202,12 @@ impl Heap {
     }
 
     /// Returns the covered ranges, too.
-    fn plan_covers(&self, publication: &Publication, plan: &mut Plan) -> Result<Ranges> {
+    fn plan_covers(
+        &self,
+        publication: &Publication,
+        freed: &Ranges,
+        plan: &mut Plan,
+    ) -> Result<Ranges> {
         let mut covered = Vec::new();
         for (pointer, range) in &publication.covered {
             let found = self.table.find_in(&self.ground, *pointer, SlotState::Persisted)?;
@@ -212,6 +217,10 @@ impl Heap {
             }
             let (place, len) = (found.place + range.start, range.end - range.start);
             if len > 0 {
+                // The slot's next life would change bytes by which recovery tells whether the record is whole.
+                if freed.touch(place, len) {
+                    return Err(impossible("it covers bytes of a slot that it frees"));
+                }
                 plan.entries.push(Entry::Published { place, len });
                 covered.push((place, place + len));
             }

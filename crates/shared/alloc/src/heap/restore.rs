@@ -28,7 +28,8 @@ impl Heap {
         }
         let found = self.table.find(&self.ground, pointer.any())?;
         if found.slot.state_for(pointer.any()) == SlotState::Persisted {
-            return Ok(());
+            // A process that restored it before may have been killed before its fence: the state is stored again.
+            return self.change(&found, found.slot);
         }
         let slot = Slot::persisted(pointer.any().generation(), T::TAG);
         let is_its = found.slot.state == SlotState::Free

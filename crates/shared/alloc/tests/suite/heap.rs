@@ -260,6 +260,11 @@ fn a_publication_that_cannot_be_changes_nothing() {
     assert!(check(&mut heap, &|publication| publication.store(row, 0, 6)).contains("twice"));
     assert!(check(&mut heap, &|publication| publication.free(row)).contains("frees"));
     assert!(check(&mut heap, &|publication| publication.cover(row, 0..4)).contains("covers"));
+    let freed = check(&mut heap, &|publication| {
+        publication.cover(row, 8..16);
+        publication.free(row);
+    });
+    assert!(freed.contains("that it frees"), "{freed}");
     check(&mut heap, &|publication| publication.cover(row, 0..105));
     check(&mut heap, &|publication| publication.store(row, 4, 0));
     check(&mut heap, &|publication| publication.store(row, 104, 0));

@@ -281,7 +281,11 @@ impl CowFile {
                 None => {}
             }
         }
-        self.tried += 1;
+        // A sequence this high is of no commit of this program, and the master record has none above it.
+        let next = self.tried.checked_add(1).filter(|next| *next < u64::MAX);
+        let no_more =
+            || self.writer.shared.damaged(0, "no commit can follow the sequence of a map");
+        self.tried = next.ok_or_else(no_more)?;
         let maps = self.writer.space.maps(self.tried);
         let master = Master {
             sequence: self.tried,

@@ -96,6 +96,10 @@ impl Master {
         if u64::from(self.pages) * self.page_len as u64 > file_len {
             return Err("the file is shorter than its master record says: it is truncated");
         }
+        // Behind the master records are the two places of the first map.
+        if u64::from(self.pages) < MASTERS.div_ceil(self.page_len as u64) + 2 {
+            return Err("it has fewer pages than its first map needs");
+        }
         if self.sequence == u64::MAX {
             return Err("no commit can follow its sequence");
         }

@@ -37,8 +37,16 @@ impl Writer {
     /// Puts bytes into a chain.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<Chain> {
         let count = chain::pages_of(&self.shared, bytes.len());
-        let pages = (0..count).map(|_| self.take_page()).collect::<Result<Vec<_>>>();
-        let pages = pages?;
+        let mut pages = Vec::with_capacity(count);
+        for _ in 0..count {
+            match self.take_page() {
+                Ok(page) => pages.push(page),
+                Err(error) => {
+                    pages.into_iter().for_each(|page| self.space.release_new(page));
+                    return Err(error);
+                }
+            }
+        }
         self.dirty.extend(chain::build(&self.shared, &pages, bytes));
         Ok(Chain { first: pages[0], len: bytes.len() })
     }
