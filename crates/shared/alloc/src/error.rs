@@ -121,7 +121,7 @@ pub enum Error {
     /// A publication whose changes cannot happen together.
     #[error("a heap's publication cannot happen: {why}; divide it, or leave the change out")]
     Publication {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 

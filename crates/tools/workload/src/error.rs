@@ -76,9 +76,9 @@ pub enum Error {
     OtherScale {
         /// The thing that differs.
         what: &'static str,
-        /// What is stored.
+        /// The stored number.
         found: u64,
-        /// What was asked for.
+        /// The number asked for.
         wanted: u64,
     },
 

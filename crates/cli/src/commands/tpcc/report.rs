@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::size::{count, grouped};
 
-/// What a commit of the run waits for; the domain of the database says what that is worth.
+/// The durability that a commit of the run waits for; the domain of the database says which failures it survives.
 const DURABILITY: &str = "each transaction serializable, durable at its commit";
 
 /// The latencies that are told.

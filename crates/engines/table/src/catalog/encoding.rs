@@ -213,7 +213,7 @@ fn read(bytes: &[u8], seed: Seed) -> Result<Catalog, Why> {
     }
 }
 
-/// What statements keep: the order of ids, that no id and no name is there twice, and that the next id is above all.
+/// Checks the invariants that statements keep: the order of ids, that no id and no name is there twice, and that the next id is above all.
 fn check(catalog: &Catalog) -> Result<(), Why> {
     let Catalog { version, next_id, tables, dropping } = catalog;
     let names: BTreeSet<&str> = tables.iter().map(|table| table.schema().name()).collect();

@@ -12,7 +12,7 @@ use super::record::Entry;
 pub(super) struct Log {
     /// Of the newest record.
     sequence: u64,
-    /// What opening would store, and the newest one's bytes.
+    /// The places that opening would store to, and those of the newest publication's bytes.
     newest: Ranges,
     newest_stores: Vec<(u64, u64)>,
     before: Ranges,

@@ -29,7 +29,7 @@ const ORDERS: u32 = 200;
 /// The payment that each customer has made, and the balance thereafter is its negative.
 const FIRST_PAYMENT_CENTS: i64 = 1000;
 
-/// What the rows of a load depend on.
+/// The parameters that determine the rows of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Population {
     pub(super) scale: Scale,

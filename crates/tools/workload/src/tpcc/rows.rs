@@ -35,7 +35,7 @@ pub(crate) fn missing(table: usize, key: &[ValueRef<'_>]) -> Error {
     Error::Missing { table, key: format!("({})", values.join(", ")) }
 }
 
-/// What `take` takes from the row with this key, if there is one.
+/// The result of `take` on the row with this key, if there is one.
 pub(crate) fn find<T>(
     tx: &mut dyn Transaction,
     table: usize,

@@ -27,7 +27,7 @@ macro_rules! columns {
             $(pub const $column: usize = Number::$column as usize;)*
 
             pub(super) fn builder(name: &str) -> halite_table::TableBuilder {
-                #[allow(unused_imports)]
+                #[allow(unused_imports, reason = "some tables have no money, or no rate")]
                 use super::{MONEY, RATE, Type};
                 super::TableSchema::builder(name)$(.$kind(stringify!($column), $ty))*
             }

@@ -1,4 +1,4 @@
-//! What the writer and all snapshots share: the file, the cache, and which directories are being read.
+//! The state that the writer and all snapshots share: the file, the cache, and which directories are being read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -331,7 +331,7 @@ pub(super) struct FoundMap {
     pub(super) is_stale: bool,
 }
 
-/// What a commit writes of the maps.
+/// The pages of maps that a commit writes.
 pub(super) struct Maps {
     pub(super) pages: Vec<(u32, Box<[u8]>)>,
     pub(super) sum: u64,

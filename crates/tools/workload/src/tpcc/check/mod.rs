@@ -19,7 +19,7 @@ mod warehouse;
 
 use payments::Payments;
 
-/// What each condition says, the first first.
+/// The text of each condition, in their order.
 pub const CONDITIONS: [&str; 12] = [
     "W_YTD = sum of D_YTD",
     "D_NEXT_O_ID - 1 = greatest O_ID = greatest NO_O_ID, if there is one",

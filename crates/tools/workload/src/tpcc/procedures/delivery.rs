@@ -12,7 +12,7 @@ use super::super::schema::{
 use crate::Result;
 use crate::store::{Scan, Transaction};
 
-/// What a delivery did, which is written to its result file (§2.7.2.3).
+/// The outcome of a delivery, which is written to its result file (§2.7.2.3).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Delivered {
     /// The district and the number of each order that was delivered.
