@@ -253,9 +253,9 @@ fn a_request_of_a_client_that_is_not_evicted_is_read_up_to_the_limit() {
     let mut other = server.client();
     let mut large = kept(&server);
     large.socket.get_ref().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-    let request = request(&["SET", "k", &"v".repeat(32 << 20)]);
+    let request = request(&["SET", "k", &"v".repeat(64 << 20)]);
     let sent = large.socket.get_mut().write_all(&request);
-    assert!(sent.is_err(), "32 MiB are more than sockets hold, and those clients may take");
+    assert!(sent.is_err(), "64 MiB are more than sockets hold, and those clients may take");
     other.check(&[("PING", "+PONG")]);
     // The unfinished request times out, and makes room for the next one.
     kept(&server).check(&[("EXISTS k", ":0")]);

@@ -260,9 +260,9 @@ fn a_paused_client_is_not_read_from() {
     admin.check(&[("CLIENT PAUSE 100000000 WRITE", "+OK")]);
     let mut client = server.client();
     client.socket.get_ref().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
-    let requests = request(&["SET", "k", &"v".repeat(1000)]).repeat(32 << 10);
+    let requests = request(&["SET", "k", &"v".repeat(1000)]).repeat(64 << 10);
     let sent = client.socket.get_mut().write_all(&requests);
-    assert!(sent.is_err(), "32 MiB are more than sockets hold");
+    assert!(sent.is_err(), "64 MiB are more than sockets hold");
     let line = admin.ask("CLIENT LIST ID 2");
     let (_, rest) = line.split_once(" tot-mem=").unwrap();
     let bytes: usize = rest.split(' ').next().unwrap().parse().unwrap();
