@@ -73,6 +73,8 @@ impl Heap {
         let len = bytes.len() as u64;
         assert!(at <= found.len && len <= found.len - at, "bytes {at}..+{len} of {}", found.len);
         if found.slot.state == SlotState::Persisted {
+            // After a sync that failed, the newest publication may have happened or not, and have freed the slot.
+            self.check_synced()?;
             self.make_way(found.place + at, len)?;
             self.ground.write(found.place + at, bytes);
             self.ground.note(found.place + at, len);

@@ -77,6 +77,13 @@ impl Heap {
         Ok(())
     }
 
+    /// A number that differs from pool to pool: a seed for the checks of what is in slots, so that bytes of another pool are
+    /// not taken for this one's.
+    #[must_use]
+    pub fn salt(&self) -> u64 {
+        self.ground.salt()
+    }
+
     /// The parts of the heap that were looked at since it was opened.
     #[must_use]
     pub fn looked_at(&self) -> LookedAt {
