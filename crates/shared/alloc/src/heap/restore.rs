@@ -1,7 +1,9 @@
-//! Undoes the free of a slot, for methods with an undo log.
+//! Undoes the free or the activation of a slot, for methods with an undo log. What is found undone is stored again: it may
+//! not be durable, and the kernel may think that it is.
 
 use super::base::Heap;
-use super::layout::{CHUNK, chunk_at, chunk_of, segment_of};
+use super::chunk_word::{ChunkWord, Purpose};
+use super::layout::{CHUNK, chunk_at, chunk_of, chunk_word_at, segment_of};
 use super::owner::Owner;
 use super::pointer::{NvPtr, Tagged};
 use super::slot::{Slot, SlotState};
@@ -47,6 +49,38 @@ impl Heap {
             self.table.slots_mut(found.chunk).occupy(index);
         }
         self.freed.retain(|&freed| freed != key);
+        Ok(())
+    }
+
+    /// Frees a slot again that [`Heap::activate`] persisted, if it is persisted. After a crash this precedes all
+    /// reservations. A pointer to a slot that was not activated, or lives its next life, changes nothing. One store, and
+    /// no fence but as for all changes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`] if the pointer leads to no slot; the pool's errors.
+    pub fn revoke<T>(&mut self, pointer: NvPtr<T>) -> Result<()> {
+        let (pointer, place) = (pointer.any(), pointer.any().place());
+        let is_chunk = self.ground.contains(place, 8) && place == chunk_at(chunk_of(place));
+        if !pointer.is_null()
+            && is_chunk
+            && let Chunk::Free { generation } = *self.table.chunk(&self.ground, chunk_of(place))?
+        {
+            if generation == pointer.generation() {
+                self.check_synced()?;
+                self.make_way(chunk_word_at(chunk_of(place)), 8)?;
+                let word = ChunkWord { purpose: Purpose::Free, generation };
+                self.store_chunk_word(chunk_of(place), word);
+            }
+            return Ok(());
+        }
+        let found = self.table.find(&self.ground, pointer)?;
+        if found.slot.state_for(pointer) == SlotState::Persisted {
+            self.make_way(found.place, found.len)?;
+            self.change(&found, found.slot.released())?;
+            self.freed.push((found.chunk, found.index));
+        } else if found.slot == Slot::free(pointer.generation()) {
+            self.change(&found, found.slot)?;
+        }
         Ok(())
     }
 

@@ -26,7 +26,7 @@ impl Tagged for Row {
 
 /// Other contents.
 #[derive(Debug)]
-enum Node {}
+pub(crate) enum Node {}
 
 impl Tagged for Node {
     const TAG: Tag = Tag::new(8);
@@ -78,7 +78,7 @@ pub(crate) fn owner(number: u32) -> Owner {
 }
 
 /// Reserves a slot, writes bytes to it and publishes it.
-fn put(heap: &mut Heap, number: u32, bytes: &[u8]) -> NvPtr<Row> {
+pub(crate) fn put(heap: &mut Heap, number: u32, bytes: &[u8]) -> NvPtr<Row> {
     let pointer = heap.reserve::<Row>(owner(number), bytes.len() as u64).unwrap();
     heap.write(pointer, 0, bytes).unwrap();
     let mut publication = Publication::new();
@@ -87,7 +87,7 @@ fn put(heap: &mut Heap, number: u32, bytes: &[u8]) -> NvPtr<Row> {
     pointer
 }
 
-fn is_damaged<T>(result: Result<T, Error>) -> String {
+pub(crate) fn is_damaged<T>(result: Result<T, Error>) -> String {
     match result {
         Err(Error::Damaged { what, why, .. }) => format!("{what}: {why}"),
         Err(other) => panic!("{other}"),
@@ -483,52 +483,6 @@ fn what_changes_behind_a_publication_is_not_undone_by_a_crash() {
         let segments = place.open();
         let heap = Heap::open(&segments.device(DEVICE)).unwrap();
         assert_eq!(bytes(&heap, &segments), expected, "change {number}");
-    }
-}
-
-#[test]
-fn an_undo_log_brings_freed_slots_back() {
-    let (mut place, segments) = Place::new(64);
-    let mut heap = heap(&segments);
-    let lens = [100, 20_000, 200_000];
-    let rows = lens.map(|len| put(&mut heap, 1, &vec![4; len as usize]));
-    for (row, len) in rows.into_iter().zip(lens) {
-        heap.restore(row, owner(1), len).unwrap();
-        heap.free(row).unwrap();
-        // The slot stays untouched until the fence.
-        let other = heap.reserve::<Row>(owner(1), len).unwrap();
-        heap.write(other, 0, &vec![5; len as usize]).unwrap();
-        heap.restore(row, owner(1), len).unwrap();
-        assert_eq!(heap.read_at(row, 0, len).unwrap(), vec![4; len as usize]);
-        heap.cancel(other).unwrap();
-        heap.free(row).unwrap();
-    }
-    heap.fence().unwrap();
-    heap.check([]).unwrap();
-    place.kill();
-    let segments = place.open();
-    let mut heap = Heap::open(&segments.device(DEVICE)).unwrap();
-    for (row, len) in rows.into_iter().zip(lens) {
-        if len < 32_000 {
-            is_damaged(heap.restore(row, owner(2), 100));
-            is_damaged(heap.restore(row, owner(1), 32_000));
-            is_damaged(heap.restore(NvPtr::<Node>::from_word(row.word()), owner(1), len));
-        }
-        heap.restore(row, owner(1), len).unwrap();
-        assert_eq!(heap.read_at(row, 0, len).unwrap(), vec![4; len as usize]);
-    }
-    heap.fence().unwrap();
-    heap.check(rows.map(|row| row.any())).unwrap();
-    let mut publication = Publication::new();
-    rows.iter().for_each(|&row| publication.free(row));
-    heap.publish(&mut publication).unwrap();
-    for (row, len) in rows.into_iter().zip(lens) {
-        let next: Vec<_> = (0..700)
-            .map(|_| heap.reserve::<Row>(owner(1), len).unwrap())
-            .take_while(|next| (next.word() ^ row.word()) << 24 != 0)
-            .collect();
-        is_damaged(heap.restore(row, owner(1), len));
-        next.into_iter().for_each(|pointer| heap.cancel(pointer).unwrap());
     }
 }
 

@@ -3,4 +3,5 @@
 mod halloc;
 mod heap;
 mod heap_model;
+mod heap_undo;
 mod segments;
