@@ -3,9 +3,10 @@
 //! | tree | where | nodes | for |
 //! |---|---|---|---|
 //! | [`volatile`] | DRAM | 64 B to 16 KiB, changed in place | InP, Log |
+//! | [`nonvolatile`] | a heap | 256 B to 16 KiB, entries shown by one word | NVM-InP, NVM-Log |
 //! | [`cow_file`] | a file | pages of 256 B to 16 KiB, copied on write | CoW |
 //!
-//! `node.rs` has the format of a node, and `btree.rs` the algorithm, which all of them share. A tree has one owner:
+//! `node.rs` has the format of a node, and `btree.rs` the algorithm, which the first and the last share. A tree has one owner:
 //! changes take `&mut self`.
 
 mod btree;
@@ -13,6 +14,7 @@ mod error;
 mod node;
 
 pub mod cow_file;
+pub mod nonvolatile;
 pub mod volatile;
 
 pub use btree::scan::{Direction, Range};

@@ -4,13 +4,15 @@
 //! `HALITE_LAB_SEEDS` sets how many histories there are under each set of rules.
 
 mod cow_trees;
+mod nonvolatile_tree;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::sync::Arc;
 
 use cow_trees::Trees;
-use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, mutate, place};
+use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
+use nonvolatile_tree::TreeInHeap;
 
 const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
 
@@ -20,32 +22,43 @@ const HISTORIES: u64 = 12;
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 100;
 
+/// Explores so many histories, unless the environment says how many.
+fn survives<S: Subject>(subject: &S, rules: Rules, histories: u64) {
+    let asked = env::var("HALITE_LAB_SEEDS").ok().and_then(|text| text.parse().ok());
+    let histories = asked.unwrap_or(histories);
+    let effort = Effort { history_images_max: 600, ..Effort::default() };
+    let mut explorer = Explorer::new(subject, rules, effort);
+    for seed in 0..histories {
+        if let Some(violation) = explorer.explore(seed) {
+            let (story, _) = explorer.replay(&violation.case);
+            panic!("{}: {}\n{}", violation.case, violation.what, story.join("\n"));
+        }
+    }
+    let tally = &explorer.tally;
+    println!(
+        "{} under {}: {} crash points, {} of them complete, {} images, {} distinct, {} nested",
+        subject.name(),
+        rules.name(),
+        tally.crash_points,
+        tally.complete_points,
+        tally.images,
+        tally.distinct.len(),
+        tally.nested
+    );
+    // A lab that looks at no crash points would find nothing.
+    assert!(tally.crash_points > 5 * histories, "{}", tally.crash_points);
+}
+
 #[test]
 fn committed_batches_and_nothing_else_survive_every_power_cut() {
-    let histories = env::var("HALITE_LAB_SEEDS").ok().and_then(|text| text.parse().ok());
-    let histories: u64 = histories.unwrap_or(HISTORIES);
     for rules in RULES {
-        let effort = Effort { history_images_max: 600, ..Effort::default() };
-        let mut explorer = Explorer::new(&Trees, rules, effort);
-        for seed in 0..histories {
-            if let Some(violation) = explorer.explore(seed) {
-                let (story, _) = explorer.replay(&violation.case);
-                panic!("{}: {}\n{}", violation.case, violation.what, story.join("\n"));
-            }
-        }
-        let tally = &explorer.tally;
-        println!(
-            "{}: {} crash points, {} of them complete, {} images, {} distinct, {} nested",
-            rules.name(),
-            tally.crash_points,
-            tally.complete_points,
-            tally.images,
-            tally.distinct.len(),
-            tally.nested
-        );
-        // A lab that looks at no crash points would find nothing.
-        assert!(tally.crash_points > 5 * histories, "{}", tally.crash_points);
+        survives(&Trees, rules, HISTORIES);
     }
+}
+
+#[test]
+fn transactions_of_a_nonvolatile_tree_survive_whole_or_not_at_all() {
+    Rules::ALL.into_iter().for_each(|rules| survives(&TreeInHeap, rules, HISTORIES));
 }
 
 #[test]

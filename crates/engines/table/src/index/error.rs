@@ -47,6 +47,19 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// The heap refuses, or its medium does.
+    #[error(transparent)]
+    Heap(#[from] halite_alloc::Error),
+
+    /// A node in a heap is not what was written.
+    #[error("the index node at {pointer:#018x} is damaged: {reason}; restore the pool from a copy")]
+    DamagedNode {
+        /// The word that leads to it.
+        pointer: u64,
+        /// The defect.
+        reason: &'static str,
+    },
+
     /// A page size that is not supported.
     #[error("pages of {len} bytes: a page has 256, 512, ... or 16,384 bytes; choose one of these")]
     PageLen {
