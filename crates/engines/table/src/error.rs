@@ -1,5 +1,7 @@
 //! The errors of the testbed: each names the thing, the reason, and the way out.
 
+use std::sync::Arc;
+
 use crate::{
     key::KEY_LEN_MAX,
     schema::{COLUMNS_MAX, INDEXES_MAX, NAME_LEN_MAX},
@@ -10,7 +12,7 @@ use crate::{
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the testbed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no table of this name.
@@ -277,6 +279,16 @@ pub enum Error {
         /// The defect.
         why: Box<str>,
     },
+
+    /// An error of the heap that has tuples or indexes.
+    #[error(transparent)]
+    Heap(Arc<halite_alloc::Error>),
+}
+
+impl From<halite_alloc::Error> for Error {
+    fn from(error: halite_alloc::Error) -> Self {
+        Self::Heap(Arc::new(error))
+    }
 }
 
 /// Characters of a text that an error repeats.

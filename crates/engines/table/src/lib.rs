@@ -23,6 +23,7 @@ pub mod index;
 pub mod key;
 pub mod row;
 pub mod schema;
+mod tuple;
 #[cfg(test)]
 mod strategies;
 pub mod value;

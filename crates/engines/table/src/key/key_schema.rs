@@ -73,7 +73,7 @@ impl KeySchema {
         to: Bound<&[ValueRef<'_>]>,
     ) -> Result<KeyRange> {
         let prefix = |bound: Bound<&[ValueRef<'_>]>| {
-            Ok(match bound {
+            Ok::<_, Error>(match bound {
                 Bound::Included(values) => Bound::Included(self.prefix(values)?),
                 Bound::Excluded(values) => Bound::Excluded(self.prefix(values)?),
                 Bound::Unbounded => Bound::Unbounded,

@@ -141,7 +141,7 @@ impl TableBuilder {
                 number.map(|number| (number, columns[number].clone())).ok_or_else(unknown)
             });
             let found: Vec<_> = found.collect::<Result<_>>()?;
-            Ok(KeySchema::new(key_name, found.into_iter()))
+            Ok::<_, Error>(KeySchema::new(key_name, found.into_iter()))
         };
         let primary =
             key(format!("primary key of {name}"), "the columns of its primary key", &primary_key)?;
