@@ -283,6 +283,45 @@ pub enum Error {
     /// An error of the heap that has tuples or indexes.
     #[error(transparent)]
     Heap(Arc<halite_alloc::Error>),
+
+    /// An error of an index, or of the file that has all of them.
+    #[error(transparent)]
+    Index(Arc<crate::index::Error>),
+
+    /// A statement that needs a transaction has none, or one that cannot be in a transaction is.
+    #[error("{statement} {rule}; end the transaction first, or begin one")]
+    Transaction {
+        /// The statement.
+        statement: &'static str,
+        /// What it needs.
+        rule: &'static str,
+    },
+
+    /// A transaction changes more than its undo log can have.
+    #[error(
+        "a transaction needs a log of {len} bytes, and a log has up to {max}; divide the transaction"
+    )]
+    TransactionTooLarge {
+        /// Bytes that its log would have.
+        len: u64,
+        /// The most that a log has.
+        max: u64,
+    },
+
+    /// A commit failed, and commits before it that were not durable are lost with it.
+    #[error(
+        "a commit failed, and with it those since the last sync are lost: {why}; open the partition again"
+    )]
+    Lost {
+        /// The failure.
+        why: Box<str>,
+    },
+}
+
+impl From<crate::index::Error> for Error {
+    fn from(error: crate::index::Error) -> Self {
+        Self::Index(Arc::new(error))
+    }
 }
 
 impl From<halite_alloc::Error> for Error {

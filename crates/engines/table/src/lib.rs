@@ -11,9 +11,13 @@
 //! | [`schema`] | schemas of tables, with the layout of their rows |
 //! | [`row`] | images of rows: read by column, changed, compared, checked |
 //! | [`catalog`] | all tables and indexes with their ids and states, and the statements that change them |
-//! | [`index`] | ordered maps from keys to places of tuples, or to rows: in DRAM, and in a file |
+//! | [`index`] | ordered maps from keys to places of tuples, or to rows: in DRAM, in a heap and in a file |
+//! | `tuple` | tuples in a heap |
+//! | [`write_set`] | the changes of a transaction that has not ended |
+//! | [`method`] | the recovery methods |
+//! | [`partition`] | transactions, constraints and statements over any method |
 //!
-//! None but the last does input or output, or takes a lock.
+//! Those above [`index`] do no input or output, and take no lock.
 #![forbid(unsafe_code)]
 
 pub mod catalog;
@@ -21,17 +25,23 @@ mod column;
 mod error;
 pub mod index;
 pub mod key;
+pub mod method;
+pub mod partition;
 pub mod row;
 pub mod schema;
-mod tuple;
 #[cfg(test)]
 mod strategies;
+mod tuple;
 pub mod value;
+pub mod write_set;
 
-pub use catalog::{Catalog, IndexId, Table, TableId};
+pub use catalog::{Catalog, IndexId, IndexState, Table, TableId};
 pub use column::Column;
 pub use error::{Error, Result};
 pub use key::{KEY_LEN_MAX, KeyRange, KeySchema};
+pub use method::{Footprint, Method, Ticket};
+pub use partition::Partition;
 pub use row::{Change, Field, FixedMut, FixedRef, Row, RowRef};
 pub use schema::{IndexSchema, Layout, TableBuilder, TableSchema};
 pub use value::{Decimal, Timestamp, Type, Value, ValueRef};
+pub use write_set::{Savepoint, WriteSet};

@@ -154,9 +154,8 @@ impl Tuples<'_> {
         let (len, rest) = bytes.split_first_chunk::<4>().expect("a slot has 16 bytes or more");
         let (check, rest) = rest.split_first_chunk::<4>().expect("a slot has 16 bytes or more");
         let long = rest.get(..u32::from_le_bytes(*len) as usize);
-        long.filter(|long| self.check(column as u64, long) == u32::from_le_bytes(*check)).ok_or_else(
-            || self.damaged("a long value", "it does not have its check"),
-        )
+        long.filter(|long| self.check(column as u64, long) == u32::from_le_bytes(*check))
+            .ok_or_else(|| self.damaged("a long value", "it does not have its check"))
     }
 
     /// The row of a tuple.

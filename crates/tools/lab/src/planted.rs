@@ -47,6 +47,10 @@ pub enum Histories {
     BetreeDevices,
     /// The copy-on-write trees of the engine `table`, in a file.
     CowTrees,
+    /// A partition under CoW.
+    Cow,
+    /// A partition under NVM-InP.
+    NvmInP,
 }
 
 impl Histories {
@@ -73,6 +77,8 @@ impl Histories {
             Self::BetreePool(name) => format!("betree, {name}"),
             Self::BetreeDevices => "betree, devices".to_owned(),
             Self::CowTrees => "table, copy-on-write trees in a file".to_owned(),
+            Self::Cow => "table, CoW".to_owned(),
+            Self::NvmInP => "table, NVM-InP".to_owned(),
         }
     }
 }
@@ -99,9 +105,9 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, CowTrees, Heap, Indexlog,
-                LoggedFiles, Lsm, LsmLog, NotedFiles, Objects, Pages, Partitions, RenamedFiles,
-                Snapshots, Space,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
+                LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
+                RenamedFiles, Snapshots, Space,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
             [$(PlantedBug {
@@ -291,6 +297,18 @@ bugs! {
         "The master record is written before the pages that it leads to are synced.";
     "table.page-reused-before-master" "table/src/index/cow_file/space.rs", CowTrees, PageCache, 20,
         "A page that a batch no longer needs is written again before the batch's master record is durable.";
+    "table.cow-sync-does-nothing" "table/src/method/cow.rs", Cow, PageCache, 20,
+        "A sync returns the ticket of commits that it has not made durable.";
+    "table.nvm-inp-changes-before-log" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
+        "The changes of a transaction are stored before its undo log is durable.";
+    "table.nvm-inp-commit-not-fenced" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
+        "A commit returns before its changes are durable.";
+    "table.nvm-inp-undoes-whole" "table/src/method/nvm_inp/log.rs", NvmInP, Memory, 20,
+        "Recovery undoes the last transaction though all its changes are there, as its log was not emptied durably.";
+    "table.nvm-inp-kept-not-stored" "table/src/method/nvm_inp/log.rs", NvmInP, FailingSyncs, 20,
+        "Recovery keeps a transaction whose changes it finds, and does not store them again.";
+    "table.nvm-inp-undo-not-fenced" "table/src/method/nvm_inp/log.rs", NvmInP, Memory, 20,
+        "The undo log is emptied before what it undid is durable.";
 }
 
 #[cfg(test)]

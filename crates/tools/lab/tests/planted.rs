@@ -6,6 +6,7 @@
 
 mod betree_pools;
 mod cow_trees;
+mod methods;
 mod small_stores;
 
 use std::time::Instant;
@@ -18,6 +19,7 @@ use halite_lab::{
     Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation,
 };
 use halite_sim::planted::Bug;
+use methods::{CowStorage, Methods, NvmInPStorage};
 use small_stores::SmallStore;
 
 /// Looks at the histories of the first seeds, up to a violation; replays that.
@@ -33,6 +35,8 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
             return explore(&Pages::<CopyOnWrite>::new("page-cow"), rules, look);
         }
         Histories::CowTrees => return explore(&cow_trees::Trees, rules, look),
+        Histories::Cow => return explore(&Methods::<CowStorage>::NEW, rules, look),
+        Histories::NvmInP => return explore(&Methods::<NvmInPStorage>::NEW, rules, look),
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);
             return explore(&subject.with_partitions(3), rules, look);

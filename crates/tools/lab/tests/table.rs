@@ -4,6 +4,7 @@
 //! `HALITE_LAB_SEEDS` sets how many histories there are under each set of rules.
 
 mod cow_trees;
+mod methods;
 mod nonvolatile_tree;
 
 use std::collections::BTreeSet;
@@ -12,12 +13,18 @@ use std::sync::Arc;
 
 use cow_trees::Trees;
 use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
+use methods::{CowStorage, Methods, NvmInPStorage};
 use nonvolatile_tree::TreeInHeap;
 
 const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
 
 /// Histories under each set of rules.
 const HISTORIES: u64 = 12;
+
+/// Histories of subjects in a heap: under caches that persist, each store is a crash point.
+fn first_look(rules: Rules) -> u64 {
+    if rules == Rules::Platform { 2 } else { HISTORIES / 2 }
+}
 
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 100;
@@ -58,7 +65,20 @@ fn committed_batches_and_nothing_else_survive_every_power_cut() {
 
 #[test]
 fn transactions_of_a_nonvolatile_tree_survive_whole_or_not_at_all() {
-    Rules::ALL.into_iter().for_each(|rules| survives(&TreeInHeap, rules, HISTORIES));
+    Rules::ALL.into_iter().for_each(|rules| survives(&TreeInHeap, rules, first_look(rules)));
+}
+
+#[test]
+fn cow_partitions_survive() {
+    for rules in RULES {
+        survives(&Methods::<CowStorage>::NEW, rules, HISTORIES);
+    }
+}
+
+#[test]
+fn nvm_inp_partitions_survive() {
+    let subject = Methods::<NvmInPStorage>::NEW;
+    Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
 }
 
 #[test]

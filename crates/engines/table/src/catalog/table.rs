@@ -76,8 +76,17 @@ impl Table {
     /// [`Error::UnknownIndex`].
     pub fn index(&self, name: &str) -> Result<Index<'_>> {
         let found = self.indexes().find(|index| index.schema.name() == name);
-        let unknown =
-            || Error::UnknownIndex { table: self.schema.name().into(), index: name.into() };
-        found.ok_or_else(unknown)
+        found.ok_or_else(|| self.unknown_index(name))
+    }
+
+    /// The error of an index that is not there, or not yet.
+    pub(crate) fn unknown_index(&self, name: &str) -> Error {
+        Error::UnknownIndex { table: self.schema.name().into(), index: name.into() }
+    }
+
+    /// The defect of an index entry that leads to no row.
+    pub(crate) fn dangling(&self, entry: &[u8]) -> Error {
+        let why = format!("the entry {} leads to no row", entry.escape_ascii());
+        Error::damaged(format!("an index of table {:?}", self.schema.name()), why)
     }
 }

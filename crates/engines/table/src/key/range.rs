@@ -59,6 +59,12 @@ impl KeyRange {
         *self.from <= *key && self.to.as_deref().is_none_or(|to| key < to)
     }
 
+    /// Its bounds, for a scan of an index.
+    #[must_use]
+    pub fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (Bound::Included(&self.from), self.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded))
+    }
+
     /// Whether the range can have no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -20,8 +20,8 @@ impl Heap {
     ///
     /// # Errors
     /// As [`Heap::read`].
-    pub fn len_of<T: Tagged>(&self, pointer: NvPtr<T>) -> Result<u64> {
-        Ok(self.find_typed(pointer)?.len)
+    pub fn len_of<T>(&self, pointer: NvPtr<T>) -> Result<u64> {
+        Ok(self.table.find_live(&self.ground, pointer.any())?.len)
     }
 
     /// All bytes of the slot that a pointer leads to, which is reserved or persisted. Bytes that were never written are
@@ -95,8 +95,7 @@ impl Heap {
     ///
     /// # Errors
     /// As [`Heap::read`], and if the slot is not reserved.
-    pub fn flush<T: Tagged>(&mut self, pointer: NvPtr<T>) -> Result<()> {
-        self.find_typed(pointer)?;
+    pub fn flush<T>(&mut self, pointer: NvPtr<T>) -> Result<()> {
         let found = self.table.find_in(&self.ground, pointer.any(), SlotState::Reserved)?;
         self.ground.note(found.place, u64::from(found.slot.written));
         Ok(())

@@ -5,7 +5,7 @@ use super::base::Heap;
 use super::chunk_word::{ChunkWord, Purpose};
 use super::layout::{CHUNK, chunk_at, chunk_of, chunk_word_at, segment_of};
 use super::owner::Owner;
-use super::pointer::{NvPtr, Tagged};
+use super::pointer::NvPtr;
 use super::slot::{Slot, SlotState};
 use super::table::{Chunk, Found, Span, wild};
 use crate::Result;
@@ -17,9 +17,8 @@ impl Heap {
     /// answers for the others. The caller fences before it publishes. One store, and no fence but as for all changes.
     ///
     /// # Errors
-    /// [`crate::Error::Damaged`] if the slot is of another owner, length or type, or lives its next life; the pool's
-    /// errors.
-    pub fn restore<T: Tagged>(&mut self, pointer: NvPtr<T>, owner: Owner, len: u64) -> Result<()> {
+    /// [`crate::Error::Damaged`] if the slot is of another owner or length, or lives its next life; the pool's errors.
+    pub fn restore<T>(&mut self, pointer: NvPtr<T>, owner: Owner, len: u64) -> Result<()> {
         let place = pointer.any().place();
         let is_span = !pointer.is_null()
             && self.ground.contains(place, 8)
@@ -33,7 +32,10 @@ impl Heap {
             // A process that restored it before may have been killed before its fence: the state is stored again.
             return self.change(&found, found.slot);
         }
-        let slot = Slot::persisted(pointer.any().generation(), T::TAG);
+        let Some(tag) = pointer.any().tag() else {
+            return Err(wild(&self.ground, pointer.any(), "it has no tag"));
+        };
+        let slot = Slot::persisted(pointer.any().generation(), tag);
         let is_its = found.slot.state == SlotState::Free
             && found.slot.generation == slot.generation
             && slot.state_for(pointer.any()) == SlotState::Persisted
@@ -85,7 +87,7 @@ impl Heap {
     }
 
     /// Takes the free chunks of a span, whose slot stays free.
-    fn take_span<T: Tagged>(&mut self, pointer: NvPtr<T>, owner: Owner, len: u64) -> Result<()> {
+    fn take_span<T>(&mut self, pointer: NvPtr<T>, owner: Owner, len: u64) -> Result<()> {
         let id = chunk_of(pointer.any().place());
         let chunks = u32::try_from(len.div_ceil(CHUNK)).unwrap_or(u32::MAX);
         if !self.space.is_known(segment_of(id)) {

@@ -26,7 +26,7 @@ impl Tagged for Row {
 
 /// Other contents.
 #[derive(Debug)]
-pub(crate) enum Node {}
+enum Node {}
 
 impl Tagged for Node {
     const TAG: Tag = Tag::new(8);

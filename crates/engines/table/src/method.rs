@@ -1,0 +1,135 @@
+//! Recovery methods: how a partition keeps the committed rows of its tables, and what a crash leaves of a transaction.
+//!
+//! ```text
+//!  transaction ──► write set ──► commit ──► ticket ──► sync ──► durable
+//!      │  reads        ▲           │
+//!      └───────────────┴── rows ◄──┴── Method: indexes, tuples, log
+//! ```
+//!
+//! A method sees whole transactions, one after another: the rows and index entries that one changes, before and after
+//! ([`WriteSet`]). It makes them visible at once and durable together, at the latest when [`Method::sync`] returns; a crash
+//! before that keeps a prefix of the commits, each whole. All that is above, constraints, reads of a transaction's own
+//! changes, aborts and savepoints, is the same for all methods ([`Partition`](crate::Partition)), so that what they cost
+//! can be compared.
+
+pub mod cow;
+pub mod nvm_inp;
+
+use crate::index::Direction;
+use crate::write_set::WriteSet;
+use crate::{Catalog, KeyRange, Result, Row, Table};
+
+/// The number of a commit: durable when a sync has returned one as great.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Bytes that a partition takes of its medium, and of memory that does not persist.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Tuples, with their long columns.
+    pub table: u64,
+    /// Indexes, primary and secondary.
+    pub index: u64,
+    /// Logs.
+    pub log: u64,
+    /// Checkpoints.
+    pub checkpoint: u64,
+    /// All other: what the allocator holds and nobody uses, catalogs, directories.
+    pub other: u64,
+}
+
+impl Footprint {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.table + self.index + self.log + self.checkpoint + self.other
+    }
+}
+
+/// The committed rows of a range, one after the other.
+pub trait Rows {
+    /// The next row, with its key in the scanned index.
+    ///
+    /// # Errors
+    /// Those of the method.
+    fn next(&mut self) -> Result<Option<(Vec<u8>, Row)>>;
+}
+
+/// The storage of one partition. One owner at a time changes it.
+pub trait Method {
+    /// The name of the method.
+    fn name(&self) -> &'static str;
+
+    /// The catalog.
+    fn catalog(&self) -> &Catalog;
+
+    /// The committed row with a primary key.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged); those of the medium.
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>>;
+
+    /// The primary key that an entry of the secondary index at a position leads to.
+    ///
+    /// # Errors
+    /// As [`Method::get`].
+    fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// The committed rows of a range of the primary key, or of the secondary index at a position.
+    ///
+    /// # Errors
+    /// As [`Method::get`].
+    fn scan<'a>(
+        &'a self,
+        table: &'a Table,
+        position: Option<usize>,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Box<dyn Rows + 'a>>;
+
+    /// Commits a transaction, whole: later reads see it.
+    ///
+    /// # Errors
+    /// Those of the medium, also for lack of space: nothing has changed then, or nothing is read or written any more until
+    /// the partition is opened again.
+    fn commit(&mut self, writes: &WriteSet) -> Result<Ticket>;
+
+    /// Makes all commits durable. Returns the last one's ticket.
+    ///
+    /// # Errors
+    /// Those of the medium; the commits since the last sync may be lost then.
+    fn sync(&mut self) -> Result<Ticket>;
+
+    /// Puts a catalog in place of the one that is there, durably and with all commits so far. Its new tables and indexes
+    /// are empty.
+    ///
+    /// # Errors
+    /// As [`Method::commit`].
+    fn alter(&mut self, catalog: Catalog) -> Result<()>;
+
+    /// Gives back some space of things that were dropped. Returns whether none is left.
+    ///
+    /// # Errors
+    /// As [`Method::commit`].
+    fn reclaim(&mut self) -> Result<bool>;
+
+    /// Shortens the recovery, for methods that replay a log.
+    ///
+    /// # Errors
+    /// As [`Method::commit`].
+    fn checkpoint(&mut self) -> Result<()> {
+        self.sync().map(drop)
+    }
+
+    /// Bytes on the medium by use.
+    ///
+    /// # Errors
+    /// As [`Method::get`].
+    fn footprint(&self) -> Result<Footprint>;
+
+    /// Checks all that is stored: bytes, order of keys, that indexes and tables agree, and that no space is lost.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`](crate::Error::Damaged) for the first defect.
+    fn verify(&mut self) -> Result<()>;
+}

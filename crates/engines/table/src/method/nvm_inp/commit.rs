@@ -1,0 +1,165 @@
+//! The commit of a transaction: prepared unseen, logged, and stored in its places.
+
+use std::collections::BTreeMap;
+
+use halite_alloc::Error as SpaceError;
+use halite_alloc::heap::NvPtr;
+use halite_sim::planted;
+
+use super::log::{Changes, Freed, Place, Word};
+use super::{NvmInP, owner};
+use crate::index::Error as IndexError;
+use crate::index::nonvolatile::{Change, NonVolatileTree, Prepared};
+use crate::tuple::{Tuple, cancel};
+use crate::write_set::{RowWrite, WriteSet};
+use crate::{Error, IndexId, Result, TableId};
+
+/// What a transaction will change, when it is prepared.
+#[derive(Default)]
+struct Plan {
+    changes: Changes,
+    indexes: Vec<(NonVolatileTree, Prepared)>,
+}
+
+/// The words that the keys of an index lead to; `None` for a key that goes.
+type Entries<'w> = BTreeMap<IndexId, Vec<(&'w [u8], Option<u64>)>>;
+
+impl NvmInP {
+    pub(super) fn commit_changes(&mut self, writes: &WriteSet) -> Result<()> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let mut plan = Plan::default();
+        let prepared = self.prepare(writes, &mut plan);
+        let prepared = prepared.and_then(|()| self.log.prepare(&mut self.heap, &plan.changes));
+        if let Err(error) = prepared {
+            let given_up = cancel(&mut self.heap, &plan.changes.activated);
+            // Slots that cannot be given up stay reserved until the heap is opened again.
+            return Err(given_up.err().unwrap_or(error));
+        }
+        let done = self.show(&plan);
+        self.failing(done)
+    }
+
+    fn show(&mut self, Plan { changes, indexes }: &Plan) -> Result<()> {
+        self.log.write(&mut self.heap, changes)?;
+        planted!("table.nvm-inp-changes-before-log", Ok(()), self.heap.fence())?;
+        changes.show(&mut self.heap)?;
+        planted!("table.nvm-inp-commit-not-fenced", Ok(()), self.heap.fence())?;
+        self.log.empty(&mut self.heap)?;
+        for (tree, Prepared { words, .. }) in indexes {
+            match tree.tidy(&mut self.heap, words) {
+                // The leaves stay as they are until there is room.
+                Err(IndexError::Heap(SpaceError::Full { .. })) => {}
+                tidied => tidied?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares a transaction. After a failure, all slots that were reserved for it are among the activated ones.
+    fn prepare(&mut self, writes: &WriteSet, plan: &mut Plan) -> Result<()> {
+        let mut entries = Entries::new();
+        let mut tuples = BTreeMap::new();
+        for (table, key, write) in writes.rows() {
+            let tuple = self.prepare_row(table, key, write, &mut plan.changes)?;
+            let primary = self.catalog.table_by_id(table)?.primary();
+            match (&write.before, tuple) {
+                (None, Some(tuple)) => {
+                    entries.entry(primary).or_default().push((key, Some(tuple.word())));
+                    tuples.insert((table, key), tuple.word());
+                }
+                (Some(_), None) => entries.entry(primary).or_default().push((key, None)),
+                _ => {}
+            }
+        }
+        for (index, entry, write) in writes.entries() {
+            let word = match &write.after {
+                None => None,
+                Some(key) => Some(self.tuple_of(index, key, &tuples)?),
+            };
+            entries.entry(index).or_default().push((entry, word));
+        }
+        for slot in &plan.changes.activated {
+            self.heap.flush(*slot)?;
+        }
+        for (index, entries) in entries {
+            let tree = self.tree(index)?;
+            let changes = entries.iter().map(|&(key, word)| {
+                word.map_or(Change::Remove(key), |word| Change::Put(key, word))
+            });
+            let prepared = tree.prepare(&mut self.heap, &changes.collect::<Vec<_>>())?;
+            let Changes { activated, freed, words } = &mut plan.changes;
+            activated.extend(prepared.new_keys.iter().map(|key| key.pointer.any()));
+            freed.extend(prepared.old_keys.iter().map(|key| Freed {
+                slot: key.pointer.any(),
+                owner: tree.owner(),
+                len: key.len,
+            }));
+            words.extend(prepared.words.iter().map(|word| Word {
+                place: Place::Leaf(word.leaf),
+                at: word.at,
+                before: word.before,
+                after: word.after,
+            }));
+            plan.indexes.push((tree, prepared));
+        }
+        Ok(())
+    }
+
+    /// Prepares the change of a row. Returns its tuple, if there is one afterwards.
+    fn prepare_row(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        write: &RowWrite,
+        changes: &mut Changes,
+    ) -> Result<Option<NvPtr<Tuple>>> {
+        let table = self.catalog.table_by_id(table)?.clone();
+        let tuples = self.tuples(&table);
+        let Some(before) = &write.before else {
+            let Some(after) = &write.after else { return Ok(None) };
+            let inserted = tuples.insert(&mut self.heap, after.view(table.schema())?)?;
+            changes.activated.extend(inserted.slots);
+            return Ok(Some(inserted.tuple));
+        };
+        let found = self.tree(table.primary())?.get(&self.heap, key)?;
+        let tuple = found.map(NvPtr::<Tuple>::from_word).ok_or_else(|| table.dangling(key))?;
+        let freed = match &write.after {
+            None => tuples.slots(&self.heap, tuple)?,
+            Some(after) => {
+                let (before, after) = (before.view(table.schema())?, after.view(table.schema())?);
+                let change = tuples.change(&mut self.heap, tuple, &before.changes_to(after)?)?;
+                changes.activated.extend(change.activated);
+                changes.words.extend(change.words.iter().map(|word| Word {
+                    place: Place::Tuple(tuple),
+                    at: word.at,
+                    before: word.before,
+                    after: word.after,
+                }));
+                change.freed
+            }
+        };
+        for slot in freed {
+            let (owner, len) = (owner(table.id().0), self.heap.len_of(slot)?);
+            changes.freed.push(Freed { slot, owner, len });
+        }
+        Ok(write.after.is_some().then_some(tuple))
+    }
+
+    /// The word of the tuple with a primary key, new or not.
+    fn tuple_of(
+        &self,
+        index: IndexId,
+        key: &[u8],
+        new: &BTreeMap<(TableId, &[u8]), u64>,
+    ) -> Result<u64> {
+        let unknown = || Error::UnknownTable { table: format!("of index #{}", index.0).into() };
+        let (table, _) = self.catalog.index_by_id(index).ok_or_else(unknown)?;
+        if let Some(word) = new.get(&(table.id(), key)) {
+            return Ok(*word);
+        }
+        let found = self.tree(table.primary())?.get(&self.heap, key)?;
+        found.ok_or_else(|| table.dangling(key))
+    }
+}

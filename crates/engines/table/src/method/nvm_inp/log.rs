@@ -1,0 +1,302 @@
+//! The undo log of a partition: one slot, that of the transaction that commits.
+//!
+//! ```text
+//!  words u64 | check u64 | activated n | freed n | words n | pointer.. | (pointer, owner, length).. | (pointer, at, before, after)..
+//! ```
+//!
+//! A check of zero says that the log is empty: it is no transaction's. A log that is torn does not have its check, and its
+//! transaction has changed nothing yet.
+//!
+//! **Recovery** undoes a transaction of which not all changes are in their places. One of which all are is kept: the power
+//! may have been cut behind its second fence, when it was acknowledged, and before the store that empties the log was
+//! durable. Nothing changes any of these places again before it is: each transaction's changes follow its log, and an index
+//! has it made durable before it frees a leaf. Either way everything is stored again, though it may be there already: a sync
+//! that failed may have lost it. So recovery may be interrupted and repeated.
+//!
+//! Costs: 8 bytes an inserted slot, 24 one that is freed, 32 a changed word, and 40 each transaction.
+
+use halite_alloc::heap::{
+    AnyPtr, Heap, NvPtr, Owner, Publication, SLOT_LEN_MAX, SlotState, Tag, Tagged,
+};
+use halite_sim::planted;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{HOUSE, owner};
+use crate::index::nonvolatile::LeafNode;
+use crate::tuple::Tuple;
+use crate::{Error, Result};
+
+/// The root that leads to the log.
+const LOG: &str = "log";
+
+/// Bytes of a log's slot, at first.
+const LEN: u64 = 30 << 10;
+
+/// The words before those of the changes: their number, and their check.
+const HEAD: u64 = 16;
+
+/// Where the check is.
+const CHECK_AT: u64 = 8;
+
+/// In the place of a word: the slot is a leaf's.
+const OF_LEAF: u64 = 1 << 63;
+
+#[derive(Debug)]
+enum LogSlot {}
+
+impl Tagged for LogSlot {
+    const TAG: Tag = Tag::new(4);
+}
+
+/// A slot that is freed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Freed {
+    pub(super) slot: AnyPtr,
+    pub(super) owner: Owner,
+    pub(super) len: u64,
+}
+
+/// The slot that a changed word is in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Tuple(NvPtr<Tuple>),
+    Leaf(NvPtr<LeafNode>),
+}
+
+/// A word that changes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Word {
+    pub(super) place: Place,
+    pub(super) at: u64,
+    pub(super) before: u64,
+    pub(super) after: u64,
+}
+
+/// The changes of a transaction to what is persisted.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) activated: Vec<AnyPtr>,
+    pub(super) freed: Vec<Freed>,
+    pub(super) words: Vec<Word>,
+}
+
+/// The log.
+#[derive(Debug)]
+pub(super) struct UndoLog {
+    slot: NvPtr<LogSlot>,
+    len: u64,
+}
+
+impl Word {
+    fn store(&self, heap: &mut Heap, value: u64) -> Result<()> {
+        Ok(match self.place {
+            Place::Tuple(slot) => heap.store_word(slot, self.at, value),
+            Place::Leaf(slot) => heap.store_word(slot, self.at, value),
+        }?)
+    }
+
+    /// The word that is in the place; `None` if the slot is no more.
+    fn load(&self, heap: &Heap) -> Option<u64> {
+        match self.place {
+            Place::Tuple(slot) => heap.word(slot, self.at).ok(),
+            Place::Leaf(slot) => heap.word(slot, self.at).ok(),
+        }
+    }
+}
+
+impl Changes {
+    fn encode(&self) -> Vec<u64> {
+        let counts = [self.activated.len(), self.freed.len(), self.words.len()];
+        let mut log: Vec<u64> = counts.map(|count| count as u64).to_vec();
+        log.extend(self.activated.iter().map(|slot| slot.word()));
+        for Freed { slot, owner, len } in &self.freed {
+            log.extend([slot.word(), owner.number().into(), *len]);
+        }
+        for Word { place, at, before, after } in &self.words {
+            let (slot, at) = match place {
+                Place::Tuple(slot) => (slot.word(), *at),
+                Place::Leaf(slot) => (slot.word(), at | OF_LEAF),
+            };
+            log.extend([slot, at, *before, *after]);
+        }
+        log
+    }
+
+    fn decode(log: &[u64]) -> Option<Self> {
+        let ([activated, freed, words], rest) = log.split_first_chunk()?;
+        let (activated, rest) = rest.split_at_checked(usize::try_from(*activated).ok()?)?;
+        let (freed, rest) = rest.split_at_checked(usize::try_from(freed.checked_mul(3)?).ok()?)?;
+        if rest.len() as u64 != words.checked_mul(4)? {
+            return None;
+        }
+        let freed = freed.as_chunks().0.iter().map(|&[slot, owner, len]| {
+            let owner = Owner::new(u32::try_from(owner).ok()?)?;
+            Some(Freed { slot: AnyPtr::from_word(slot), owner, len })
+        });
+        let words = rest.as_chunks().0.iter().map(|&[slot, at, before, after]| {
+            let place = match at & OF_LEAF {
+                0 => Place::Tuple(NvPtr::from_word(slot)),
+                _ => Place::Leaf(NvPtr::from_word(slot)),
+            };
+            Word { place, at: at & !OF_LEAF, before, after }
+        });
+        Some(Self {
+            activated: activated.iter().map(|&word| AnyPtr::from_word(word)).collect(),
+            freed: freed.collect::<Option<_>>()?,
+            words: words.collect(),
+        })
+    }
+
+    /// Stores the changes in their places. No fence.
+    pub(super) fn show(&self, heap: &mut Heap) -> Result<()> {
+        for &slot in &self.activated {
+            heap.activate(slot)?;
+        }
+        for word in &self.words {
+            word.store(heap, word.after)?;
+        }
+        for freed in &self.freed {
+            heap.free(freed.slot)?;
+        }
+        Ok(())
+    }
+
+    /// Whether all changes are in their places.
+    fn are_there(&self, heap: &Heap) -> bool {
+        let is_persisted = |slot| heap.state(slot).is_ok_and(|state| state == SlotState::Persisted);
+        self.activated.iter().all(|&slot| is_persisted(slot))
+            && self.freed.iter().all(|freed| !is_persisted(freed.slot))
+            && self.words.iter().all(|word| word.load(heap) == Some(word.after))
+    }
+
+    /// Stores changes again that are all there. No fence.
+    fn keep(&self, heap: &mut Heap) -> Result<()> {
+        for &slot in &self.activated {
+            let len = heap.len_of(slot)?;
+            heap.restore(slot, owner(HOUSE), len)?;
+        }
+        for word in &self.words {
+            word.store(heap, word.after)?;
+        }
+        for freed in &self.freed {
+            heap.revoke(freed.slot)?;
+        }
+        Ok(())
+    }
+
+    /// Undoes the changes, those too that are not there. No fence.
+    fn undo(&self, heap: &mut Heap) -> Result<()> {
+        for freed in &self.freed {
+            heap.restore(freed.slot, freed.owner, freed.len)?;
+        }
+        for word in &self.words {
+            word.store(heap, word.before)?;
+        }
+        for &slot in &self.activated {
+            heap.revoke(slot)?;
+        }
+        Ok(())
+    }
+}
+
+impl UndoLog {
+    /// Makes an empty log, which is there once the publication has happened.
+    pub(super) fn create(heap: &mut Heap, publication: &mut Publication) -> Result<()> {
+        Self::reserve(heap, LEN, publication).map(drop)
+    }
+
+    fn reserve(heap: &mut Heap, len: u64, publication: &mut Publication) -> Result<NvPtr<LogSlot>> {
+        let slot = heap.reserve::<LogSlot>(owner(HOUSE), len)?;
+        heap.write(slot, 0, &[0; HEAD as usize])?;
+        publication.activate(slot);
+        publication.set_root(LOG, slot.word());
+        Ok(slot)
+    }
+
+    /// Opens the log, and undoes what the last transaction has changed, if it has not changed all.
+    pub(super) fn open(heap: &mut Heap) -> Result<Self> {
+        let slot = NvPtr::<LogSlot>::from_word(heap.root(LOG).unwrap_or(0));
+        let bytes = heap.read(slot)?;
+        let len = bytes.len() as u64;
+        let words: Vec<u64> =
+            bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word)).collect();
+        let [count, stored, rest @ ..] = &words[..] else {
+            return Err(Error::damaged("the undo log", "it is too short"));
+        };
+        let log = usize::try_from(*count).ok().and_then(|count| rest.get(..count));
+        let log = log.filter(|log| *stored != 0 && *stored == check(heap, log));
+        let opened = Self { slot, len };
+        if let Some(log) = log {
+            let malformed =
+                || Error::damaged("the undo log", "its check is right, and its parts are not");
+            let changes = Changes::decode(log).ok_or_else(malformed)?;
+            let is_whole = planted!("table.nvm-inp-undoes-whole", false, changes.are_there(heap));
+            match is_whole {
+                true => planted!("table.nvm-inp-kept-not-stored", Ok(()), changes.keep(heap))?,
+                false => changes.undo(heap)?,
+            }
+            planted!("table.nvm-inp-undo-not-fenced", Ok(()), heap.fence())?;
+        }
+        // Also a log that is found empty may not be durably so.
+        opened.empty(heap)?;
+        heap.fence()?;
+        Ok(opened)
+    }
+
+    /// The slot, for a check of what is reachable.
+    pub(super) fn slot(&self) -> AnyPtr {
+        self.slot.any()
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Makes room for a log of changes: a larger slot in place of the one that is there. Two fences then.
+    fn make_room(&mut self, heap: &mut Heap, len: u64) -> Result<()> {
+        if len <= self.len {
+            return Ok(());
+        }
+        if len > SLOT_LEN_MAX {
+            return Err(Error::TransactionTooLarge { len, max: SLOT_LEN_MAX });
+        }
+        // The log that is there may be one to be undone on the medium.
+        heap.fence()?;
+        let mut publication = Publication::new();
+        let slot =
+            Self::reserve(heap, len.next_power_of_two().min(SLOT_LEN_MAX), &mut publication)?;
+        publication.free(self.slot);
+        if let Err(error) = heap.publish(&mut publication) {
+            heap.cancel(slot)?;
+            return Err(error.into());
+        }
+        (self.slot, self.len) = (slot, heap.len_of(slot)?);
+        Ok(())
+    }
+
+    /// Makes room for the log of changes. Two fences if it is longer than any before.
+    pub(super) fn prepare(&mut self, heap: &mut Heap, changes: &Changes) -> Result<()> {
+        let words = 3 + changes.activated.len() + 3 * changes.freed.len() + 4 * changes.words.len();
+        self.make_room(heap, HEAD + 8 * words as u64)
+    }
+
+    /// Writes the log of changes, for which there is room. It is durable by the next fence.
+    pub(super) fn write(&self, heap: &mut Heap, changes: &Changes) -> Result<()> {
+        let log = changes.encode();
+        let head = [log.len() as u64, check(heap, &log)];
+        let bytes: Vec<u8> = head.iter().chain(&log).flat_map(|word| word.to_le_bytes()).collect();
+        Ok(heap.write(self.slot, 0, &bytes)?)
+    }
+
+    /// Empties the log. It is durable by the next fence.
+    pub(super) fn empty(&self, heap: &mut Heap) -> Result<()> {
+        Ok(heap.store_word(self.slot, CHECK_AT, 0)?)
+    }
+}
+
+/// The check of a log, which is not zero.
+fn check(heap: &Heap, log: &[u64]) -> u64 {
+    let bytes: Vec<u8> = log.iter().flat_map(|word| word.to_le_bytes()).collect();
+    xxh3_64_with_seed(&bytes, heap.salt()).max(1)
+}
