@@ -13,6 +13,8 @@ fn number(name: &str) -> Option<u64> {
 /// `HALITE_LAB_SEEDS` sets how many there are, `HALITE_LAB_SEED` the first of those that are no fixed ones, and
 /// `HALITE_LAB_JOBS` the jobs of which the names or rules have that in them.
 fn survive(kind: &str, fixed: u64, images: u64) {
+    // A first look has the fixed seeds under one set of rules, and the fresh ones under the other.
+    let is_whole = is_deep("betree") || number("HALITE_LAB_SEEDS").is_some();
     let fixed = number("HALITE_LAB_SEEDS").unwrap_or(fixed);
     let fresh = number("HALITE_LAB_SEED").unwrap_or_else(|| {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -28,8 +30,12 @@ fn survive(kind: &str, fixed: u64, images: u64) {
     let (mut all, mut found) = (Tally::default(), Vec::new());
     for job in jobs.iter().filter(|job| is_meant(&***job)) {
         let mut fresh = Random::new(fresh);
-        let seeds: Vec<u64> =
-            (0..fixed).chain((0..fixed.div_ceil(4)).map(|_| fresh.next())).collect();
+        let fresh = (0..fixed.div_ceil(4)).map(|_| fresh.next());
+        let seeds: Vec<u64> = match job.label().contains(Rules::Memory.name()) {
+            _ if is_whole => (0..fixed).chain(fresh).collect(),
+            true => (0..fixed).collect(),
+            false => fresh.collect(),
+        };
         let seen = job.look(&mut seeds.into_iter(), &effort, None);
         if let Some(finding) = seen.finding {
             let (_, case) = finding.case.split_once(':').expect("a name comes before");

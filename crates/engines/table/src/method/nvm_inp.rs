@@ -29,15 +29,15 @@ mod verify;
 
 use std::collections::BTreeMap;
 
-use halite_alloc::Device;
 use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Owner, Publication, Tag, Tagged};
+use halite_alloc::{Device, Error as SpaceError};
 use halite_codec::Seed;
 
 use self::log::UndoLog;
 use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
-use crate::index::Direction;
 use crate::index::nonvolatile::{NonVolatileScan, NonVolatileTree, TreeHeader};
+use crate::index::{Direction, Error as IndexError};
 use crate::tuple::{Tuple, Tuples};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
@@ -294,8 +294,18 @@ impl Method for NvmInP {
         if self.heap.dropped_owners().count() + dropped > DEAD_OWNERS_MAX {
             while !self.heap.reclaim(SEGMENTS)? {}
         }
-        let done = self.publish_catalog(catalog);
-        self.failing(done)
+        match self.publish_catalog(catalog) {
+            // Nothing has changed; what was reserved for it is free when the heap is opened again.
+            Err(Error::Heap(refused)) if matches!(*refused, SpaceError::Full { .. }) => {
+                Err(Error::Heap(refused))
+            }
+            Err(Error::Index(refused))
+                if matches!(*refused, IndexError::Heap(SpaceError::Full { .. })) =>
+            {
+                Err(Error::Index(refused))
+            }
+            done => self.failing(done),
+        }
     }
 
     fn reclaim(&mut self) -> Result<bool> {

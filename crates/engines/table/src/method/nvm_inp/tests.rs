@@ -124,6 +124,13 @@ fn a_full_pool_refuses_a_transaction_and_takes_removals() {
             || matches!(&error, Error::Index(_)),
         "{error}"
     );
+    // A statement for which there is no room leaves the partition as it was.
+    let create = |partition: &mut Partition<NvmInP>, number: u32| {
+        let builder = TableSchema::builder(&format!("t{number}")).column("id", Type::Int32);
+        partition.create_table(builder.primary_key(["id"]).build().unwrap())
+    };
+    let refused = (0..500).find_map(|number| create(&mut partition, number).err()).unwrap();
+    assert!(matches!(refused, Error::Heap(_) | Error::Index(_)), "{refused}");
     let there = u64::try_from(count - 10).unwrap();
     assert_eq!(partition.verify().unwrap(), there);
     assert!(partition.get(&table, &key(&table, count)).unwrap().is_none());
