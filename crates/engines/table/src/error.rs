@@ -293,7 +293,7 @@ pub enum Error {
     Transaction {
         /// The statement.
         statement: &'static str,
-        /// What it needs.
+        /// The rule that it breaks.
         rule: &'static str,
     },
 

@@ -34,7 +34,7 @@ pub struct Footprint {
     pub log: u64,
     /// Checkpoints.
     pub checkpoint: u64,
-    /// All other: what the allocator holds and nobody uses, catalogs, directories.
+    /// Everything else: free space that the allocator holds, catalogs, directories.
     pub other: u64,
 }
 

@@ -20,7 +20,7 @@
 //! places, and keeps it, or undoes it (`log.rs`). There is nothing else to recover, and nothing grows with the number of
 //! transactions or of rows.
 //!
-//! **A failure** of the medium behind the first fence leaves a transaction that nobody can finish: nothing is read or written
+//! **A failure** of the medium behind the first fence leaves a transaction that nobody can finish: no row is read or written
 //! any more until the partition is opened again.
 
 mod commit;
@@ -36,7 +36,7 @@ use halite_codec::Seed;
 use self::log::UndoLog;
 use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
-use crate::index::nonvolatile::{NonVolatileScan, NonVolatileTree, TreeHeader};
+use crate::index::nonvolatile::{NODE_LEN, NonVolatileScan, NonVolatileTree, TreeHeader};
 use crate::index::{Direction, Error as IndexError};
 use crate::tuple::{Tuple, Tuples};
 use crate::write_set::WriteSet;
@@ -67,9 +67,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Nodes of 1 KiB: of half that, more are split, and each split costs fences.
+    /// Nodes of [`NODE_LEN`] bytes.
     fn default() -> Self {
-        Self { node_len: 1024 }
+        Self { node_len: NODE_LEN }
     }
 }
 
@@ -108,6 +108,7 @@ impl NvmInP {
         let bytes = usize::try_from(u64::from_le_bytes(*len)).ok().and_then(|len| bytes.get(..len));
         let too_long = || Error::damaged("the catalog", "it is longer than its slot");
         let catalog = Catalog::decode(bytes.ok_or_else(too_long)?, seed(&heap))?;
+        check_ids(&catalog)?;
         let (committed, failed) = (Ticket::default(), None);
         let trees = BTreeMap::new();
         let mut opened =
@@ -201,8 +202,22 @@ impl NvmInP {
 }
 
 /// The owner of a table's tuples, or of an index's nodes.
+///
+/// # Panics
+/// If the id is none of a catalog that [`check_ids`] has passed.
 fn owner(id: u32) -> Owner {
-    Owner::new(id).unwrap_or_else(|| Owner::new(HOUSE).expect("a small number"))
+    Owner::new(id).expect("the ids of the catalog are checked")
+}
+
+/// Refuses a catalog with ids that no owner of slots can have: 2^20 - 1 and above.
+fn check_ids(catalog: &Catalog) -> Result<()> {
+    let tables = catalog.tables().iter().map(|table| table.id().0);
+    let indexes = indexes(catalog).into_iter().map(|(_, index)| index.0);
+    let dropping = catalog.dropping().iter().map(|dropping| dropping.id());
+    match tables.chain(indexes).chain(dropping).all(|id| Owner::new(id).is_some()) {
+        true => Ok(()),
+        false => Err(Error::NoMoreIds),
+    }
 }
 
 fn root_of(index: IndexId) -> String {
@@ -289,6 +304,7 @@ impl Method for NvmInP {
 
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
         self.check()?;
+        check_ids(&catalog)?;
         let dropped =
             catalog.dropping().len() - self.catalog.dropping().len().min(catalog.dropping().len());
         if self.heap.dropped_owners().count() + dropped > DEAD_OWNERS_MAX {

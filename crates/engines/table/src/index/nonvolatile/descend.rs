@@ -30,7 +30,7 @@ pub(super) struct Path {
     pub(super) lows: Vec<Vec<u8>>,
     pub(super) leaf: NvPtr<LeafNode>,
     pub(super) high: Option<Vec<u8>>,
-    /// What the keys of the leaf's parent are below.
+    /// The key that all keys below the leaf's parent are below.
     pub(super) parent_high: Option<Vec<u8>>,
 }
 

@@ -15,7 +15,7 @@ use crate::index::Result;
 #[derive(Default)]
 pub(super) struct Edit {
     publication: Publication,
-    /// What it has reserved.
+    /// The slots that it has reserved.
     reserved: Vec<AnyPtr>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Added {
     pub(super) key_at: Option<usize>,
 }
 
-/// What is to be changed in a leaf.
+/// The changes of a leaf.
 pub(super) struct Plan {
     /// The entries that are there.
     pub(super) before: u64,
@@ -33,8 +33,9 @@ pub(super) struct Plan {
 }
 
 impl NonVolatileTree {
-    /// Writes a leaf anew, that has room for so many of the additions. If there are changes behind those of the plan, then from the key `cut` on: that key's leaf will have no entries
-    /// that are unseen. Returns whether the old leaf stays, with the additions that it has room for.
+    /// Writes a leaf anew, which has room for the first `fitting` additions of its plan. If there are changes of the leaf
+    /// behind those of the plan, `cut` is the first of their keys, and its leaf will have no unseen entries. Returns whether
+    /// the old leaf stays, with the additions that it has room for.
     pub(super) fn rewrite(
         &self,
         heap: &mut Heap,

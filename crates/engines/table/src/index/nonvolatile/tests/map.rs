@@ -22,7 +22,7 @@ fn keys() -> impl Strategy<Value = Vec<u8>> {
     (stem, short).prop_map(|(stem, end)| [&vec![b'k'; stem][..], &end].concat())
 }
 
-/// What becomes of changes that were prepared.
+/// The end of changes that were prepared.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Shown,
@@ -141,7 +141,7 @@ proptest! {
         for round in &rounds {
             run(&mut place, &mut model, round);
         }
-        // What is left of an empty tree is a header and a leaf.
+        // An empty tree has a header and a leaf.
         let list: Vec<_> = model.keys().map(|key| Change::Remove(key)).collect();
         let prepared = place.prepare(&list);
         prepared.show(&mut place.heap).unwrap();
