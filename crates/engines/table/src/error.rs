@@ -308,6 +308,74 @@ pub enum Error {
         max: u64,
     },
 
+    /// There is no recovery method of this name.
+    #[error("there is no recovery method {name:?}; the methods are {known}")]
+    UnknownMethod {
+        /// The name.
+        name: Box<str>,
+        /// All names.
+        known: Box<str>,
+    },
+
+    /// A store was made by another method or engine.
+    #[error("the store in {path} was made by {found}, not by {wanted}; open it by that name")]
+    OtherMethod {
+        /// The path of its pool.
+        path: Box<str>,
+        /// The name that it was to be opened by.
+        wanted: Box<str>,
+        /// The name that made it.
+        found: Box<str>,
+    },
+
+    /// A store has another number of partitions.
+    #[error(
+        "the store has {found} partitions, and {asked} were asked for; open it without a number, or dump its tables \
+         and load them into a new store"
+    )]
+    OtherPartitions {
+        /// The number that it has.
+        found: u64,
+        /// The number that was asked for.
+        asked: u64,
+    },
+
+    /// A number of partitions that no store can have.
+    #[error("a store has 1 to {max} partitions, and not {asked}")]
+    Partitions {
+        /// The number that was asked for.
+        asked: u64,
+        /// The most that a store has.
+        max: u64,
+    },
+
+    /// A transaction uses a partition that it did not name.
+    #[error(
+        "partition {partition} is none of the transaction's; name all of its partitions where it begins"
+    )]
+    NotParticipant {
+        /// The partition's number.
+        partition: usize,
+    },
+
+    /// The body of a transaction panicked, and its changes were undone.
+    #[error("a transaction panicked, and was undone: {message}")]
+    Panicked {
+        /// The message of the panic.
+        message: Box<str>,
+    },
+
+    /// There is no store, and none was to be made.
+    #[error("there is no store in {path}; make one, or check the path")]
+    NoStore {
+        /// The path of its pool.
+        path: Box<str>,
+    },
+
+    /// An error of a folder of files.
+    #[error(transparent)]
+    Disk(Arc<halite_disk::Error>),
+
     /// A commit failed, and commits before it that were not durable are lost with it.
     #[error(
         "a commit failed, and with it those since the last sync are lost: {why}; open the partition again"
@@ -327,6 +395,12 @@ impl From<crate::index::Error> for Error {
 impl From<halite_alloc::Error> for Error {
     fn from(error: halite_alloc::Error) -> Self {
         Self::Heap(Arc::new(error))
+    }
+}
+
+impl From<halite_disk::Error> for Error {
+    fn from(error: halite_disk::Error) -> Self {
+        Self::Disk(Arc::new(error))
     }
 }
 

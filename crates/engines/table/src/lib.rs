@@ -16,8 +16,9 @@
 //! | [`write_set`] | the changes of a transaction that has not ended |
 //! | [`method`] | the recovery methods |
 //! | [`partition`] | transactions, constraints and statements over any method |
+//! | [`testbed`] | a store of some partitions, and transactions over several of them |
 //!
-//! Those above [`index`] do no input or output, and take no lock.
+//! Those above [`index`] in the list do no input or output, and take no lock.
 #![forbid(unsafe_code)]
 
 pub mod catalog;
@@ -31,6 +32,7 @@ pub mod row;
 pub mod schema;
 #[cfg(test)]
 mod strategies;
+pub mod testbed;
 mod tuple;
 pub mod value;
 pub mod write_set;
@@ -39,9 +41,10 @@ pub use catalog::{Catalog, IndexId, IndexState, Table, TableId};
 pub use column::Column;
 pub use error::{Error, Result};
 pub use key::{KEY_LEN_MAX, KeyRange, KeySchema};
-pub use method::{Footprint, Method, Ticket};
+pub use method::{Footprint, Kind, Method, Ticket};
 pub use partition::Partition;
 pub use row::{Change, Field, FixedMut, FixedRef, Row, RowRef};
 pub use schema::{IndexSchema, Layout, TableBuilder, TableSchema};
+pub use testbed::{TableOptions, Testbed, Transaction};
 pub use value::{Decimal, Timestamp, Type, Value, ValueRef};
 pub use write_set::{Savepoint, WriteSet};

@@ -13,7 +13,10 @@
 //! can be compared.
 
 pub mod cow;
+mod kind;
 pub mod nvm_inp;
+
+pub use kind::Kind;
 
 use crate::index::Direction;
 use crate::write_set::WriteSet;
@@ -132,4 +135,60 @@ pub trait Method {
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged) for the first defect.
     fn verify(&mut self) -> Result<()>;
+}
+
+impl<M: Method + ?Sized> Method for Box<M> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn catalog(&self) -> &Catalog {
+        (**self).catalog()
+    }
+
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {
+        (**self).get(table, key)
+    }
+
+    fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>> {
+        (**self).entry(table, position, entry)
+    }
+
+    fn scan<'a>(
+        &'a self,
+        table: &'a Table,
+        position: Option<usize>,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Box<dyn Rows + 'a>> {
+        (**self).scan(table, position, range, direction)
+    }
+
+    fn commit(&mut self, writes: &WriteSet) -> Result<Ticket> {
+        (**self).commit(writes)
+    }
+
+    fn sync(&mut self) -> Result<Ticket> {
+        (**self).sync()
+    }
+
+    fn alter(&mut self, catalog: Catalog) -> Result<()> {
+        (**self).alter(catalog)
+    }
+
+    fn reclaim(&mut self) -> Result<bool> {
+        (**self).reclaim()
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        (**self).checkpoint()
+    }
+
+    fn footprint(&self) -> Result<Footprint> {
+        (**self).footprint()
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        (**self).verify()
+    }
 }

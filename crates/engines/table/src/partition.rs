@@ -24,6 +24,8 @@ pub struct Partition<M> {
     method: M,
     /// Of the transaction, if there is one.
     writes: Option<WriteSet>,
+    /// The last commit.
+    last: Ticket,
 }
 
 impl<M: Method> Partition<M> {
@@ -32,7 +34,7 @@ impl<M: Method> Partition<M> {
     /// # Errors
     /// Those of the method.
     pub fn new(method: M) -> Result<Self> {
-        let mut partition = Self { method, writes: None };
+        let mut partition = Self { method, writes: None, last: Ticket::default() };
         partition.drop_unbuilt()?;
         Ok(partition)
     }
@@ -57,13 +59,26 @@ impl<M: Method> Partition<M> {
         Ok(())
     }
 
+    /// The changes of the transaction, if there is one.
+    #[must_use]
+    pub fn writes(&self) -> Option<&WriteSet> {
+        self.writes.as_ref()
+    }
+
     /// Commits the transaction. It is durable once [`Partition::sync`] has returned a ticket as great.
     ///
     /// # Errors
     /// [`Error::Transaction`] without one; those of [`Method::commit`], and then it is aborted.
     pub fn commit(&mut self) -> Result<Ticket> {
         let writes = self.writes.take();
-        self.method.commit(&writes.ok_or(outside("commit"))?)
+        self.last = self.method.commit(&writes.ok_or(outside("commit"))?)?;
+        Ok(self.last)
+    }
+
+    /// The last commit since the partition was opened.
+    #[must_use]
+    pub fn last(&self) -> Ticket {
+        self.last
     }
 
     /// Aborts the transaction.

@@ -1,0 +1,71 @@
+//! The recovery methods by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Error;
+
+/// A recovery method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Copy-on-write trees in a file.
+    Cow,
+    /// In place in a persistent heap, with an undo log of pointers.
+    NvmInP,
+}
+
+impl Kind {
+    /// All of them, each traditional one before its counterpart for persistent memory.
+    pub const ALL: &'static [Self] = &[Self::Cow, Self::NvmInP];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cow => "cow",
+            Self::NvmInP => "nvm-inp",
+        }
+    }
+
+    /// Whether its partitions have files beside the pool.
+    #[must_use]
+    pub const fn has_files(self) -> bool {
+        match self {
+            Self::Cow => true,
+            Self::NvmInP => false,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.iter().find(|kind| kind.name() == name);
+        found.copied().ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|kind| kind.name()).collect();
+            Error::UnknownMethod { name: name.into(), known: known.join(", ").into() }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_name_that_leads_back_to_it() {
+        for &kind in Kind::ALL {
+            assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);
+        }
+        let refused = "wal".parse::<Kind>().unwrap_err().to_string();
+        assert!(refused.contains("\"wal\"") && refused.contains("nvm-inp"), "{refused}");
+    }
+}

@@ -1,0 +1,240 @@
+//! A testbed: a store of some partitions under one recovery method, and transactions over one or several of them.
+//!
+//! ```text
+//!  pool:     engine:table:METHOD │ table:partitions │ coordinator (device 1) │ partition N (device 2 + N), if its method has a heap
+//!  `tables`: a folder for each partition, if its method has files
+//!
+//!  transact ─► lock the partitions, in their order ─► timestamp ─► body ─┬─ one changed:  commit ───────────┬─► unlock ─► sync
+//!                                                                        └─ several: decide, commit each ──┘
+//! ```
+//!
+//! A partition runs one transaction at a time, so that its transactions happen in the order of their timestamps, which are
+//! taken while all partitions of a transaction are locked. A transaction that changes one partition costs no more than that
+//! partition's commit; threads that wait for the same partition to sync share that.
+//!
+//! A transaction that changes several is written to the coordinator as a whole first (`coordinator.rs`): that publication
+//! decides it. Then each partition commits its part and makes it durable, and the decision is removed before the locks are.
+//! Opening finishes a transaction that was decided, so that no crash leaves a part of it. Statements that change the catalogs
+//! of all partitions go the same way.
+//!
+//! Costs of a transaction that changes n partitions: a sync of each before the decision, if they had commits that were not
+//! durable; two publications of the coordinator; the commits of the partitions, and a sync of each.
+
+mod commit;
+mod coordinator;
+mod decision;
+mod open;
+mod statement;
+mod transaction;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use halite_alloc::Segments;
+use halite_contract::Durability;
+use halite_pmem::Pool;
+use halite_sim::locks::{Mutex, MutexGuard};
+use halite_sync::Group;
+
+use self::coordinator::{Coordinator, TIMESTAMPS};
+pub use self::open::{PARTITIONS_MAX, TableOptions};
+pub use self::transaction::Transaction;
+use crate::method::{Footprint, Kind, Method, Ticket};
+use crate::{Catalog, Error, Partition, Result};
+
+/// A partition of any method.
+type AnyPartition = Partition<Box<dyn Method + Send>>;
+
+/// A partition, and the threads that wait for it to be durable.
+struct Shared {
+    partition: Mutex<AnyPartition>,
+    syncs: Group,
+}
+
+/// A store of some partitions under one recovery method.
+pub struct Testbed {
+    kind: Kind,
+    segments: Arc<Segments>,
+    partitions: Vec<Shared>,
+    coordinator: Mutex<Coordinator>,
+    /// The next timestamp.
+    timestamp: AtomicU64,
+    /// Why no transaction can run any more.
+    failed: Arc<OnceLock<Box<str>>>,
+}
+
+impl Testbed {
+    /// Its recovery method.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The number of its partitions.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// Its pool.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        self.segments.pool()
+    }
+
+    /// The catalog, which is the same in all partitions but for the ids.
+    #[must_use]
+    pub fn catalog(&self) -> Catalog {
+        self.lock(0).catalog().clone()
+    }
+
+    /// Runs a transaction over partitions, by their numbers: its changes happen whole and as if no other transaction ran, or
+    /// not at all if the body returns an error or panics. With [`Durability::Immediate`], all that it changed and read is
+    /// durable on return; otherwise after the next [`Testbed::sync`].
+    ///
+    /// # Errors
+    /// Those of the body; [`Error::Partitions`] for a number that the store does not have; [`Error::Panicked`]; those of
+    /// the method's commit and sync.
+    pub fn transact<T, E: From<Error>>(
+        &self,
+        partitions: &[usize],
+        durability: Durability,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (result, tickets) = {
+            let mut transaction = self.begin(partitions)?;
+            let result = match catch_unwind(AssertUnwindSafe(|| body(&mut transaction))) {
+                Ok(result) => result,
+                Err(panic) => Err(Error::Panicked { message: message_of(&*panic) }.into()),
+            };
+            match result {
+                Ok(result) => (result, self.commit(transaction)?),
+                Err(error) => {
+                    transaction.abort();
+                    return Err(error);
+                }
+            }
+        };
+        if durability == Durability::Immediate {
+            for (partition, ticket) in tickets {
+                self.wait(partition, ticket)?;
+            }
+        }
+        Ok(result)
+    }
+
+    /// Makes all commits durable.
+    ///
+    /// # Errors
+    /// Those of the method.
+    pub fn sync(&self) -> Result<()> {
+        for partition in 0..self.partitions.len() {
+            let last = self.lock(partition).last();
+            self.wait(partition, last)?;
+        }
+        Ok(())
+    }
+
+    /// Shortens the recovery, for methods that replay a log.
+    ///
+    /// # Errors
+    /// Those of the method.
+    pub fn checkpoint(&self) -> Result<()> {
+        (0..self.partitions.len()).try_for_each(|number| self.lock(number).checkpoint())
+    }
+
+    /// Gives back some space of things that were dropped. Returns whether none is left.
+    ///
+    /// # Errors
+    /// Those of the method.
+    pub fn reclaim(&self) -> Result<bool> {
+        let mut is_done = true;
+        for number in 0..self.partitions.len() {
+            is_done &= self.lock(number).reclaim()?;
+        }
+        Ok(is_done)
+    }
+
+    /// Bytes of all partitions by use, without those of the coordinator.
+    ///
+    /// # Errors
+    /// Those of the method.
+    pub fn footprint(&self) -> Result<Footprint> {
+        let mut all = Footprint::default();
+        for number in 0..self.partitions.len() {
+            let Footprint { table, index, log, checkpoint, other } =
+                self.lock(number).footprint()?;
+            all.table += table;
+            all.index += index;
+            all.log += log;
+            all.checkpoint += checkpoint;
+            all.other += other;
+        }
+        Ok(all)
+    }
+
+    /// Checks all that is stored. Returns the number of rows.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] for the first defect.
+    pub fn verify(&self) -> Result<u64> {
+        self.coordinator.lock().verify()?;
+        (0..self.partitions.len()).map(|number| self.lock(number).verify()).sum()
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.failed.get() {
+            Some(why) => Err(Error::Lost { why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn lock(&self, partition: usize) -> MutexGuard<'_, AnyPartition> {
+        self.partitions[partition].partition.lock()
+    }
+
+    /// Locks the partitions of a transaction, and takes its timestamp.
+    fn begin(&self, partitions: &[usize]) -> Result<Transaction<'_>> {
+        self.check()?;
+        let mut numbers = partitions.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let max = self.partitions.len() as u64;
+        if let Some(&asked) = numbers.iter().find(|&&number| number as u64 >= max) {
+            return Err(Error::Partitions { asked: asked as u64 + 1, max });
+        }
+        let mut parts = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            parts.push((number, self.lock(number)));
+        }
+        let timestamp = self.timestamp.fetch_add(1, Ordering::Relaxed);
+        if timestamp.is_multiple_of(TIMESTAMPS) {
+            self.coordinator.lock().reserve_timestamps(timestamp)?;
+        }
+        for (_, partition) in &mut parts {
+            partition.begin()?;
+        }
+        Ok(Transaction::new(parts, timestamp))
+    }
+
+    /// Returns when the commits of a partition up to a ticket are durable.
+    fn wait(&self, number: usize, ticket: Ticket) -> Result<()> {
+        let Shared { partition, syncs } = &self.partitions[number];
+        let take = || {
+            let partition = partition.lock();
+            let last = partition.last();
+            (partition, last.0)
+        };
+        syncs.commit(ticket.0, take, |mut partition| partition.sync().map(drop))
+    }
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> Box<str> {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "without a message".to_owned()).into()
+}
+
+#[cfg(test)]
+mod tests;
