@@ -3,7 +3,7 @@
 //! A workload is a number of procedures over [`Transaction`]; a store runs them ([`Store::run`]). A store says nothing
 //! of its tables: it is opened with their schemas, and a table's number is its place among them. [`ModelStore`] has the
 //! rows in memory, and [`KvStore`] in the key spaces of a database; both keep tables and indexes as pairs of bytes
-//! (`keyed`).
+//! (`keyed`). [`TestbedStore`] has them in the tables of a testbed of recovery methods.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -14,10 +14,12 @@ use crate::Result;
 mod keyed;
 mod kv;
 mod model;
+mod testbed;
 
 pub use halite_contract::Direction;
 pub use kv::{KvOptions, KvStore};
 pub use model::ModelStore;
+pub use testbed::TestbedStore;
 
 /// The rows that a transaction touches, told beforehand, so that a store with partitions knows them.
 ///

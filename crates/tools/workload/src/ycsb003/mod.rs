@@ -16,8 +16,8 @@ mod skew;
 
 pub use skew::{Skew, TupleChooser};
 
-/// Tuples that are loaded in one transaction.
-pub const LOAD_BATCH: u64 = 50_000;
+/// Tuples that are loaded in one transaction. The source has 50,000, of which no undo log of pointers has room here.
+pub const LOAD_BATCH: u64 = 500;
 
 /// Columns behind the key, and the bytes of each.
 const COLUMNS: usize = 10;
