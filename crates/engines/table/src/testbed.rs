@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 
 use halite_alloc::Segments;
 use halite_contract::Durability;
+use halite_disk::{Disk, Traffic};
 use halite_pmem::Pool;
 use halite_sim::locks::{Mutex, MutexGuard};
 use halite_sync::Group;
@@ -57,6 +58,8 @@ pub struct Testbed {
     kind: Kind,
     segments: Arc<Segments>,
     partitions: Vec<Shared>,
+    /// The folders of files, one for each partition, if the method has files.
+    disks: Vec<Disk>,
     coordinator: Mutex<Coordinator>,
     /// The next timestamp.
     timestamp: AtomicU64,
@@ -129,11 +132,35 @@ impl Testbed {
     /// # Errors
     /// Those of the method.
     pub fn sync(&self) -> Result<()> {
-        for partition in 0..self.partitions.len() {
-            let last = self.lock(partition).last();
-            self.wait(partition, last)?;
+        (0..self.partitions.len()).try_for_each(|partition| self.sync_partition(partition))
+    }
+
+    /// Makes the commits of one partition durable.
+    ///
+    /// # Errors
+    /// Those of the method.
+    ///
+    /// # Panics
+    /// If there is no partition of that number.
+    pub fn sync_partition(&self, partition: usize) -> Result<()> {
+        let last = self.lock(partition).last();
+        self.wait(partition, last)
+    }
+
+    /// The traffic of the files beside the pool, whose own is that of [`Testbed::pool`].
+    #[must_use]
+    pub fn file_traffic(&self) -> Traffic {
+        let mut all = Traffic::default();
+        for disk in &self.disks {
+            let Traffic { bytes_written, writes, bytes_read, reads, syncs, opens } = disk.traffic();
+            all.bytes_written += bytes_written;
+            all.writes += writes;
+            all.bytes_read += bytes_read;
+            all.reads += reads;
+            all.syncs += syncs;
+            all.opens += opens;
         }
-        Ok(())
+        all
     }
 
     /// Shortens the recovery, for methods that replay a log.

@@ -2,12 +2,13 @@
 //!
 //! [`command`] is the command line, which the `halite` command and the program with the peer stores share. It makes a
 //! [`Run`] and passes it to experiments: those of [`device`] and [`blocks`], the workloads of [`kv`], those of [`lsm`],
-//! or those of [`rstore`], which drive servers over sockets; [`soak`] lets one server run long and ends it again and
+//! [`betree`] and [`arulraj`], or those of [`rstore`], which drive servers over sockets; [`soak`] lets one server run long and ends it again and
 //! again. An experiment is a number of comparisons ([`Run::compare`]): in each repeat its [`Contender`]s take turns, so
 //! that disturbances of the machine affect all alike. The results are [`Row`]s, which go into a [`table()`] and into
 //! JSON.
 #![forbid(unsafe_code)]
 
+pub mod arulraj;
 pub mod betree;
 pub mod blocks;
 mod child;

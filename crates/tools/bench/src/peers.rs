@@ -1,5 +1,11 @@
 //! Other people's software under the same measurements.
 
+use std::path::Path;
+
+use halite::Durability;
+use halite_table::TableSchema;
+use halite_workload::store::Store as RowStore;
+
 use crate::kv::Store;
 use crate::row::Params;
 use crate::run::{Contender, RunOptions};
@@ -21,6 +27,9 @@ pub(crate) const LSM: &[&str] = &["rocksdb", "fjall", "crossbeam-skiplist", "con
 /// The peers of `halite bench betree`.
 pub(crate) const BETREE: &[&str] = &["redb", "lmdb", "rocksdb", "fjall"];
 
+/// The peers of `halite bench arulraj` and `halite bench tpcc`.
+pub(crate) const ROWS: &[&str] = &["sqlite", "lmdb"];
+
 /// The peers that a program is built with.
 pub trait Peers {
     /// Their names.
@@ -28,6 +37,18 @@ pub trait Peers {
 
     /// The store of that name, if it is one.
     fn store(&self, name: &str) -> Option<Box<dyn Store>>;
+
+    /// The store of rows of that name, opened or made in a folder, if there is one; each commit is durable by itself, unless
+    /// the durability says otherwise.
+    fn rows(
+        &self,
+        _name: &str,
+        _schemas: &[TableSchema],
+        _folder: &Path,
+        _durability: Durability,
+    ) -> Option<Result<Box<dyn RowStore>>> {
+        None
+    }
 
     /// Returns the peers that take part in the comparison `experiment` with these `params`. Each measures as
     /// docs/BENCH.md describes for that experiment, and yields samples of the same metrics and units.

@@ -109,8 +109,10 @@ impl Testbed {
         let coordinator = Coordinator::open(&segments.device(COORDINATOR), failed.clone())?;
         let is_made = segments.root(MADE) == Some(1);
         let place = Place { kind, segments: &segments, options, is_made };
+        let files = if kind.has_files() { count } else { 0 };
+        let disks = (0..files).map(|number| place.disk(number)).collect::<Result<Vec<_>>>()?;
         let partitions = (0..count).map(|number| {
-            let partition = Mutex::new(Partition::new(place.open(number)?)?);
+            let partition = Mutex::new(Partition::new(place.open(number, disks.get(number))?)?);
             Ok(Shared { partition, syncs: Group::default() })
         });
         let partitions = partitions.collect::<Result<Vec<_>>>()?;
@@ -122,6 +124,7 @@ impl Testbed {
             kind,
             segments,
             partitions,
+            disks,
             coordinator: Mutex::new(coordinator),
             timestamp: AtomicU64::new(next),
             failed,
@@ -162,18 +165,14 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Opens the storage of a partition. Files that a crash left of one that was being made are removed.
-    fn open(&self, number: usize) -> Result<Box<dyn Method + Send>> {
+    /// Opens the storage of a partition, whose files are on a disk, if its method has some.
+    fn open(&self, number: usize, disk: Option<&Disk>) -> Result<Box<dyn Method + Send>> {
         let own: TableOptions = self.options.own.get();
+        let disk = || disk.expect("the method has files");
         Ok(match self.kind {
             Kind::NvmInP => Box::new(NvmInP::open(&self.device(number), own.nvm_inp)?),
-            Kind::Cow => {
-                let disk = self.disk(number)?;
-                match self.is_made {
-                    true => Box::new(Cow::open(&disk, COW_FILE, own.cow)?),
-                    false => Box::new(Cow::create(&disk, COW_FILE, self.id(number), own.cow)?),
-                }
-            }
+            Kind::Cow if self.is_made => Box::new(Cow::open(disk(), COW_FILE, own.cow)?),
+            Kind::Cow => Box::new(Cow::create(disk(), COW_FILE, self.id(number), own.cow)?),
         })
     }
 
@@ -186,7 +185,7 @@ impl Place<'_> {
         u128::from_le_bytes(self.segments.uuid()) ^ number as u128
     }
 
-    /// The files of a partition.
+    /// The files of a partition. Those that a crash left of one that was being made are removed.
     fn disk(&self, number: usize) -> Result<Disk> {
         let options = self.options;
         let disk = if let Some(disk) = &options.disk {

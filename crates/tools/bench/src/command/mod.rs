@@ -4,6 +4,7 @@
 //! makes a [`Run`] that a person can watch (`progress`), passes it to the experiments, and writes the rows, whether the
 //! run is complete or was stopped.
 
+mod arulraj;
 mod betree;
 mod kv;
 mod lsm;
@@ -22,6 +23,7 @@ use halite_pmem::Profile;
 
 use crate::run::{Run, RunOptions};
 use crate::{BLOCKS, DEVICE, Peers, Result, experiment, machine, peers};
+pub use arulraj::{Arulraj, Tpcc};
 pub use betree::Betree;
 pub use kv::Kv;
 pub use lsm::Lsm;
@@ -42,6 +44,8 @@ Examples:
   halite bench lsm --only halloc,commit       allocations and commits in persistent memory
   halite bench lsm --only ycsb --disk /mnt/ssd  YCSB with persistent memory and with a log
   halite bench betree --only insert,objects   random inserts and objects, in memory and on a disk
+  halite bench arulraj --only ycsb --mix balanced   recovery methods over tuples, in groups of commits
+  halite bench tpcc --warehouses 2            orders and payments, each durable, by each method
   halite bench kv                             YCSB A to F, a million records of 1 KB
   halite bench kv --workload load,get,kill    durable puts, gets, reopening after a kill
   halite bench rstore --only throughput,tail  servers over the network, beside Redis and memcached
@@ -69,6 +73,10 @@ pub enum Command {
     Lsm(Box<Lsm>),
     /// The Bε-tree engine: objects, random inserts, reads, scans, YCSB, commits, on persistent memory and on a disk
     Betree(Box<Betree>),
+    /// The testbed of recovery methods: YCSB, recovery, footprint, each method beside the others
+    Arulraj(Box<Arulraj>),
+    /// TPC-C on each recovery method of the testbed, beside the LSM engine
+    Tpcc(Box<Tpcc>),
     /// RStore: the costs that its design rests on, and its server's performance beside others
     Rstore(Box<Rstore>),
     /// One server under mixed load for long, killed again and again: nothing acknowledged is lost
@@ -110,7 +118,7 @@ struct Common {
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
 
-    /// How often everything is measured [default: 5, or 3 if quick; lsm, betree, rstore: 3, or 2 if quick]
+    /// How often everything is measured [default: 5, or 3 if quick; lsm, betree, arulraj, tpcc, rstore: 3, or 2 if quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeats: Option<u32>,
 
@@ -156,6 +164,8 @@ impl Command {
             Self::Kv(kv) => &kv.common.folder,
             Self::Lsm(lsm) => &lsm.common.folder,
             Self::Betree(betree) => &betree.common.folder,
+            Self::Arulraj(arulraj) => arulraj.folder(),
+            Self::Tpcc(tpcc) => tpcc.folder(),
             Self::Rstore(rstore) => &rstore.common.folder,
             Self::Soak(soak) => &soak.common.folder,
         }
@@ -187,6 +197,8 @@ impl Command {
             Self::Kv(kv) => kv.run(program),
             Self::Lsm(lsm) => lsm.run(program),
             Self::Betree(betree) => betree.run(program),
+            Self::Arulraj(arulraj) => arulraj.run(program),
+            Self::Tpcc(tpcc) => tpcc.run(program),
             Self::Rstore(rstore) => rstore.run(program),
             Self::Soak(soak) => soak.run(program),
         }

@@ -153,6 +153,8 @@ fn insert(tx: &mut dyn Transaction, tuple: u64) -> Result<()> {
 #[derive(Debug)]
 pub struct Client<'a> {
     workload: &'a Workload,
+    /// The only home that it asks, if there is one.
+    home: Option<u32>,
     chooser: TupleChooser,
     random: Rng,
 }
@@ -171,7 +173,13 @@ impl<'a> Client<'a> {
         }
         let of_home = workload.tuples / u64::from(workload.homes);
         let chooser = TupleChooser::new(workload.skew, of_home, workload.seed)?;
-        Ok(Self { workload, chooser, random: Rng::with_seed(seed) })
+        Ok(Self { workload, home: None, chooser, random: Rng::with_seed(seed) })
+    }
+
+    /// The client, asking the tuples of one home alone, as the source's executors do.
+    #[must_use]
+    pub fn at_home(self, home: u32) -> Self {
+        Self { home: Some(home), ..self }
     }
 
     /// Runs a transaction; returns whether it wrote.
@@ -181,7 +189,7 @@ impl<'a> Client<'a> {
     pub fn run(&mut self, store: &dyn Store) -> Result<bool> {
         let Workload { mix, updates_one, tuples_a_transaction, homes, .. } = *self.workload;
         let random = &mut self.random;
-        let first = u64::from(random.u32(..homes));
+        let first = u64::from(self.home.map_or_else(|| random.u32(..homes), |home| home - 1));
         let tuples: Vec<_> = (0..tuples_a_transaction)
             .map(|_| self.chooser.next(random) * u64::from(homes) + first)
             .collect();

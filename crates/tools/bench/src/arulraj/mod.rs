@@ -1,0 +1,80 @@
+//! The testbed of recovery methods under measurement: the experiments of Arulraj et al. (SIGMOD'15), each method beside the
+//! others in one run.
+//!
+//! An experiment opens stores of rows (`stores`): partitions under each method, the engine `lsm` through its face, and peers
+//! that are built in. `ycsb` and `tpcc` measure throughput and what is written, `recovery` the time from a kill to the next
+//! commit, `footprint` the space, `node_size` and `sync` the sweeps of the source.
+
+mod footprint;
+mod node_size;
+mod options;
+mod recovery;
+mod setting;
+mod stores;
+mod sweep;
+mod tpcc;
+mod ycsb;
+
+use std::path::Path;
+
+use crate::{Result, Run, experiment};
+pub use options::ArulrajOptions;
+pub use setting::{ChildCommand, Setting};
+
+/// An experiment of `halite bench arulraj`.
+struct Part {
+    name: &'static str,
+    /// How many measurements it makes.
+    plan: fn(&Setting<'_>, &Run<'_>) -> u64,
+    /// Makes them.
+    run: fn(&Setting<'_>, &mut Run<'_>) -> Result<()>,
+}
+
+const ALL: &[Part] = &[
+    Part { name: "ycsb", plan: ycsb::plan, run: ycsb::run },
+    Part { name: "tpcc", plan: tpcc::plan, run: tpcc::run },
+    Part { name: "recovery", plan: recovery::plan, run: recovery::run },
+    Part { name: "footprint", plan: footprint::plan, run: footprint::run },
+    Part { name: "node-size", plan: node_size::plan, run: node_size::run },
+    Part { name: "sync", plan: sweep::plan, run: sweep::run },
+];
+
+/// Refuses names of experiments that there are not.
+///
+/// # Errors
+/// [`crate::Error::Unknown`].
+pub fn check(only: &[String]) -> Result<()> {
+    experiment::check(only, ALL.iter().map(|part| part.name))
+}
+
+/// Makes the experiments of these names, or all but TPC-C, which has a command of its own.
+///
+/// # Errors
+/// Those of an experiment.
+pub fn arulraj(setting: &Setting<'_>, only: &[String], run: &mut Run<'_>) -> Result<()> {
+    check(only)?;
+    let chosen = |part: &&Part| match only.is_empty() {
+        true => part.name != "tpcc",
+        false => only.iter().any(|only| only == part.name),
+    };
+    let parts: Vec<_> = ALL.iter().filter(chosen).collect();
+    for part in &parts {
+        let measurements = (part.plan)(setting, run);
+        run.plan(measurements);
+    }
+    parts.iter().try_for_each(|part| (part.run)(setting, run))
+}
+
+/// Is the process that is killed: makes a store in a folder, runs so many transactions, and waits.
+///
+/// # Errors
+/// Those of the store.
+pub fn load_and_wait(
+    setting: &Setting<'_>,
+    name: &str,
+    folder: &Path,
+    transactions: u64,
+    run: &Run<'_>,
+) -> Result<()> {
+    recovery::load_and_wait(setting, name, folder, transactions, run)
+}
