@@ -18,6 +18,7 @@ mod redb;
 mod rocksdb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb_engine;
+mod rows;
 #[cfg(feature = "rocksdb")]
 mod serve;
 mod skiplist;

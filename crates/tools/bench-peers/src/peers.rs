@@ -1,8 +1,15 @@
 //! The peers that this program is built with.
 
+use std::path::Path;
+
 use halite_bench::kv::Store;
 use halite_bench::lsm::index;
-use halite_bench::{Contender, Params, Peers, Result, RunOptions};
+use halite_bench::{Contender, Error, Params, Peers, Result, RunOptions};
+use halite_contract::Durability;
+use halite_table::TableSchema;
+use halite_workload::store::Store as RowStore;
+
+use crate::rows::{LmdbRows, SqliteRows};
 
 /// All of them.
 pub(crate) struct BuiltIn;
@@ -44,6 +51,27 @@ impl Peers for BuiltIn {
             "sqlite" => Box::new(crate::sqlite::Sqlite::default()),
             _ => return None,
         })
+    }
+
+    fn rows(
+        &self,
+        name: &str,
+        schemas: &[TableSchema],
+        folder: &Path,
+        durability: Durability,
+    ) -> Option<Result<Box<dyn RowStore>>> {
+        let opened = match name {
+            "lmdb" => LmdbRows::open(folder, schemas, durability).map(|store| Box::new(store) as _),
+            "sqlite" => {
+                SqliteRows::open(folder, schemas, durability).map(|store| Box::new(store) as _)
+            }
+            _ => return None,
+        };
+        Some(opened.map_err(|error| Error::Store {
+            store: name.to_owned(),
+            action: "open",
+            source: error.into(),
+        }))
     }
 
     fn contenders(

@@ -55,7 +55,7 @@ impl Store for Sqlite {
     }
 }
 
-fn connect(path: &Path) -> StoreResult<Connection> {
+pub(crate) fn connect(path: &Path) -> StoreResult<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;

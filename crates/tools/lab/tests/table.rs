@@ -6,6 +6,7 @@
 mod cow_trees;
 mod methods;
 mod nonvolatile_tree;
+mod testbed;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -14,7 +15,9 @@ use std::sync::Arc;
 use cow_trees::Trees;
 use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
 use methods::{CowStorage, Methods, NvmInPStorage};
+use halite_table::Kind;
 use nonvolatile_tree::TreeInHeap;
+use testbed::Partitions;
 
 const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
 
@@ -78,6 +81,12 @@ fn cow_partitions_survive() {
 #[test]
 fn nvm_inp_partitions_survive() {
     let subject = Methods::<NvmInPStorage>::NEW;
+    Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
+}
+
+#[test]
+fn transactions_over_partitions_survive() {
+    let subject = Partitions(Kind::NvmInP);
     Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
 }
 

@@ -31,7 +31,7 @@ pub(super) fn run(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
     let (folder, interrupted) = (run.options.folder.clone(), run.interrupted());
     let workload = Workload { mix: Mix::WriteHeavy, skew: Skew::LOW, ..setting.workload(run) };
     for latency in LATENCIES {
-        let profile: Profile = format!("read=0,persist={latency}").parse().expect("it is one");
+        let profile: Profile = format!("read=1,persist={latency}").parse().expect("it is one");
         let mut stores = Vec::new();
         for kind in methods(setting) {
             run.step(&format!("{NAME} load {}", kind.name()))?;

@@ -5,6 +5,8 @@
 //! space of an index:  entry       -> primary key, if the index is unique; else nothing: the entry ends with it
 //! ```
 //!
+//! So a store of pairs of bytes is a store of rows: it implements [`Pairs`], and runs bodies over [`Keyed`].
+//!
 //! The spaces are numbered table by table: the table's own, then those of its indexes. An insert writes a pair for the
 //! row and one for each index; an update writes the row and those entries that change; a scan by an index reads each
 //! row.
@@ -18,19 +20,35 @@ use super::{Read, Scan, Transaction, Visit};
 use crate::Result;
 
 /// Takes a key and a value, one pair after another, until it breaks off.
-pub(super) type VisitPair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
+pub type VisitPair<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
 /// Pairs of bytes in numbered spaces, in a transaction.
-pub(super) trait Pairs {
+pub trait Pairs {
     /// A value that was read.
     type Value: AsRef<[u8]>;
 
+    /// The value of a key, which the transaction may be about to change.
+    ///
+    /// # Errors
+    /// Those of the store, as for all calls.
     fn get(&self, space: usize, key: &[u8], for_update: bool) -> Result<Option<Self::Value>>;
 
+    /// Sets a value.
+    ///
+    /// # Errors
+    /// Those of the store.
     fn put(&mut self, space: usize, key: &[u8], value: &[u8]) -> Result<()>;
 
+    /// Removes a key, if it is there.
+    ///
+    /// # Errors
+    /// Those of the store.
     fn delete(&mut self, space: usize, key: &[u8]) -> Result<()>;
 
+    /// Visits the pairs of a range.
+    ///
+    /// # Errors
+    /// Those of the store, and of `visit`.
     fn scan(
         &self,
         space: usize,
@@ -42,13 +60,15 @@ pub(super) trait Pairs {
 
 /// Schemas, and the space of each table.
 #[derive(Debug)]
-pub(super) struct Tables {
+pub struct Tables {
     schemas: Vec<TableSchema>,
     spaces: Vec<usize>,
 }
 
 impl Tables {
-    pub(super) fn new(schemas: &[TableSchema]) -> Self {
+    /// The spaces of tables of these schemas.
+    #[must_use]
+    pub fn new(schemas: &[TableSchema]) -> Self {
         let mut next = 0;
         let spaces = schemas.iter().map(|schema| {
             let space = next;
@@ -59,7 +79,8 @@ impl Tables {
     }
 
     /// The names of the spaces, in their order.
-    pub(super) fn names(&self) -> Vec<String> {
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
         let names = self.schemas.iter().flat_map(|schema| {
             let indexes = schema.indexes().iter();
             let indexes = indexes.map(|index| format!("{}.{}", schema.name(), index.name()));
@@ -70,9 +91,11 @@ impl Tables {
 }
 
 /// A transaction over rows that are pairs.
-pub(super) struct Keyed<'a, P> {
-    pub(super) tables: &'a Tables,
-    pub(super) pairs: P,
+pub struct Keyed<'a, P> {
+    /// The tables.
+    pub tables: &'a Tables,
+    /// The pairs, as the transaction has them.
+    pub pairs: P,
 }
 
 impl<P: Pairs> Keyed<'_, P> {

@@ -11,7 +11,7 @@ use halite_table::{Change, RowRef, ValueRef};
 
 use crate::Result;
 
-mod keyed;
+pub mod keyed;
 mod kv;
 mod model;
 mod testbed;
