@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use cow_trees::Trees;
 use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
-use methods::{CowStorage, Methods, NvmInPStorage};
 use halite_table::Kind;
+use methods::{CowStorage, Methods, NvmInPStorage, SmallNvmInPStorage};
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
 
@@ -29,14 +29,24 @@ fn first_look(rules: Rules) -> u64 {
     if rules == Rules::Platform { 2 } else { HISTORIES / 2 }
 }
 
+/// Explores a few histories, which have more crash points than others, as their recoveries have.
+fn survives_few<S: Subject>(subject: &S, rules: Rules) {
+    let effort = Effort { history_images_max: 100, nested_percent: [3, 3], ..Effort::default() };
+    explore(subject, rules, if rules == Rules::Platform { 1 } else { 4 }, effort);
+}
+
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 100;
 
 /// Explores so many histories, unless the environment says how many.
 fn survives<S: Subject>(subject: &S, rules: Rules, histories: u64) {
+    let effort = Effort { history_images_max: 600, ..Effort::default() };
+    explore(subject, rules, histories, effort);
+}
+
+fn explore<S: Subject>(subject: &S, rules: Rules, histories: u64, effort: Effort) {
     let asked = env::var("HALITE_LAB_SEEDS").ok().and_then(|text| text.parse().ok());
     let histories = asked.unwrap_or(histories);
-    let effort = Effort { history_images_max: 600, ..Effort::default() };
     let mut explorer = Explorer::new(subject, rules, effort);
     for seed in 0..histories {
         if let Some(violation) = explorer.explore(seed) {
@@ -88,6 +98,24 @@ fn nvm_inp_partitions_survive() {
 fn transactions_over_partitions_survive() {
     let subject = Partitions(Kind::NvmInP);
     Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
+}
+
+#[test]
+fn nvm_inp_partitions_survive_in_pools_without_room() {
+    let subject = Methods::<SmallNvmInPStorage>::NEW;
+    Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
+}
+
+#[test]
+fn two_partitions_of_a_folder_survive_in_turns() {
+    let subject = Methods::<CowStorage>::in_turns("table:cow-in-turns", 2);
+    RULES.into_iter().for_each(|rules| survives_few(&subject, rules));
+}
+
+#[test]
+fn two_partitions_of_a_pool_survive_in_turns() {
+    let subject = Methods::<NvmInPStorage>::in_turns("table:nvm-inp-in-turns", 2);
+    Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
 }
 
 #[test]

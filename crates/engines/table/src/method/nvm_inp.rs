@@ -64,12 +64,14 @@ impl Tagged for CatalogSlot {
 pub struct Options {
     /// The size of an index's nodes in bytes: a power of two from 256 to 16,384.
     pub node_len: usize,
+    /// Bytes of the undo log at first. A transaction that needs more makes it longer, at two fences.
+    pub log_len: u64,
 }
 
 impl Default for Options {
-    /// Nodes of [`NODE_LEN`] bytes.
+    /// Nodes of [`NODE_LEN`] bytes, and a log of 30 KiB.
     fn default() -> Self {
-        Self { node_len: NODE_LEN }
+        Self { node_len: NODE_LEN, log_len: log::LEN }
     }
 }
 
@@ -98,7 +100,7 @@ impl NvmInP {
         if heap.root(CATALOG).is_none() {
             let mut publication = Publication::new();
             write_catalog(&mut heap, &Catalog::new(), &mut publication)?;
-            UndoLog::create(&mut heap, &mut publication)?;
+            UndoLog::create(&mut heap, options.log_len, &mut publication)?;
             heap.publish(&mut publication)?;
         }
         let log = UndoLog::open(&mut heap)?;

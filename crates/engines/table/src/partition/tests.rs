@@ -66,7 +66,8 @@ impl Medium for HeapMedium {
             segments.install().unwrap();
             segments
         };
-        NvmInP::open(&segments.device(1), nvm_inp::Options { node_len: 256 }).unwrap()
+        let options = nvm_inp::Options { node_len: 256, log_len: 256 };
+        NvmInP::open(&segments.device(1), options).unwrap()
     }
 }
 

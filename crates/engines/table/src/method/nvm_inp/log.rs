@@ -29,8 +29,8 @@ use crate::{Error, Result};
 /// The root that leads to the log.
 const LOG: &str = "log";
 
-/// Bytes of a log's slot, at first.
-const LEN: u64 = 30 << 10;
+/// Bytes of a log's slot at first, unless the options say another length.
+pub(super) const LEN: u64 = 30 << 10;
 
 /// The words before those of the changes: their number, and their check.
 const HEAD: u64 = 16;
@@ -200,9 +200,9 @@ impl Changes {
 }
 
 impl UndoLog {
-    /// Makes an empty log, which is there once the publication has happened.
-    pub(super) fn create(heap: &mut Heap, publication: &mut Publication) -> Result<()> {
-        Self::reserve(heap, LEN, publication).map(drop)
+    /// Makes an empty log with room for so many bytes, which is there once the publication has happened.
+    pub(super) fn create(heap: &mut Heap, len: u64, publication: &mut Publication) -> Result<()> {
+        Self::reserve(heap, len.clamp(HEAD, SLOT_LEN_MAX), publication).map(drop)
     }
 
     fn reserve(heap: &mut Heap, len: u64, publication: &mut Publication) -> Result<NvPtr<LogSlot>> {
