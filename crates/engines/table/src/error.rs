@@ -297,6 +297,15 @@ pub enum Error {
         rule: &'static str,
     },
 
+    /// A table is used that the catalog does not have like that.
+    #[error(
+        "table {table:?} was changed since it was taken from the catalog; take it from there again"
+    )]
+    TableChanged {
+        /// The table.
+        table: Box<str>,
+    },
+
     /// A transaction changes more than its undo log can have.
     #[error(
         "a transaction needs a log of {len} bytes, and a log has up to {max}; divide the transaction"
@@ -413,6 +422,31 @@ impl Error {
     pub(crate) fn not_a(ty: impl ToString, text: &str, hint: &'static str) -> Self {
         let text: String = text.chars().take(QUOTED).collect();
         Self::NotParsed { ty: ty.to_string().into(), text: text.into(), hint }
+    }
+
+    /// Whether a change was refused before it began: there is no room for it, or it is more than can happen at once.
+    pub(crate) fn is_refusal(&self) -> bool {
+        use crate::index::Error as IndexError;
+        use halite_alloc::Error as SpaceError;
+
+        let refused = |error: &SpaceError| {
+            matches!(
+                error,
+                SpaceError::Full { .. }
+                    | SpaceError::TooLong { .. }
+                    | SpaceError::Publication { .. }
+            )
+        };
+        match self {
+            Self::Heap(error) => refused(error),
+            Self::Index(error) => match &**error {
+                IndexError::Heap(error) => refused(error),
+                IndexError::Full { .. } => true,
+                IndexError::Disk(error) => matches!(error, halite_disk::Error::NoSpace { .. }),
+                _ => false,
+            },
+            _ => false,
+        }
     }
 
     /// The thing has a defect.

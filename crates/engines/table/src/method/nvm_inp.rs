@@ -29,16 +29,16 @@ mod verify;
 
 use std::collections::BTreeMap;
 
+use halite_alloc::Device;
 use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Owner, Publication, Tag, Tagged};
-use halite_alloc::{Device, Error as SpaceError};
 use halite_codec::Seed;
 
 use self::log::UndoLog;
 use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
+use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileScan, NonVolatileTree, TreeHeader};
-use crate::index::{Direction, Error as IndexError};
-use crate::tuple::{Tuple, Tuples};
+use crate::tuple::{Tuple, Tuples, cancel};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
@@ -158,17 +158,12 @@ impl NvmInP {
     }
 
     /// Puts a catalog in its place, with an index for each that it has and the other had not, and without what was dropped.
-    fn publish_catalog(&mut self, catalog: Catalog) -> Result<()> {
+    fn publish_catalog(&mut self, catalog: Catalog, publication: &mut Publication) -> Result<()> {
         // The log may still be one to be undone on the medium.
         self.heap.fence()?;
-        let mut publication = Publication::new();
         publication.free(self.catalog_slot);
-        let done = self.plan_catalog(&catalog, &mut publication);
-        let done = done.and_then(|planned| {
-            self.heap.publish(&mut publication)?;
-            Ok(planned)
-        });
-        let (slot, trees) = done?;
+        let (slot, trees) = self.plan_catalog(&catalog, publication)?;
+        self.heap.publish(publication)?;
         (self.catalog, self.catalog_slot, self.trees) = (catalog, slot, trees);
         Ok(())
     }
@@ -312,15 +307,11 @@ impl Method for NvmInP {
         if self.heap.dropped_owners().count() + dropped > DEAD_OWNERS_MAX {
             while !self.heap.reclaim(SEGMENTS)? {}
         }
-        match self.publish_catalog(catalog) {
-            // Nothing has changed; what was reserved for it is free when the heap is opened again.
-            Err(Error::Heap(refused)) if matches!(*refused, SpaceError::Full { .. }) => {
-                Err(Error::Heap(refused))
-            }
-            Err(Error::Index(refused))
-                if matches!(*refused, IndexError::Heap(SpaceError::Full { .. })) =>
-            {
-                Err(Error::Index(refused))
+        let mut publication = Publication::new();
+        match self.publish_catalog(catalog, &mut publication) {
+            Err(error) if error.is_refusal() => {
+                cancel(&mut self.heap, publication.activated())?;
+                Err(error)
             }
             done => self.failing(done),
         }

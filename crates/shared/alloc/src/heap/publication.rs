@@ -63,6 +63,12 @@ impl Publication {
         self.activated.push(pointer.any());
     }
 
+    /// The slots that it persists: to be cancelled if it does not happen.
+    #[must_use]
+    pub fn activated(&self) -> &[AnyPtr] {
+        &self.activated
+    }
+
     /// Frees a persisted slot.
     pub fn free<T>(&mut self, pointer: NvPtr<T>) {
         self.freed.push(pointer.any());

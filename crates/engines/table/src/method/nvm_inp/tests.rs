@@ -131,6 +131,8 @@ fn a_full_pool_refuses_a_transaction_and_takes_removals() {
     };
     let refused = (0..500).find_map(|number| create(&mut partition, number).err()).unwrap();
     assert!(matches!(refused, Error::Heap(_) | Error::Index(_)), "{refused}");
+    let usage = partition.method().heap().usage().unwrap();
+    assert!(usage.owners.values().all(|owner| owner.reserved == 0), "{usage:?}");
     let there = u64::try_from(count - 10).unwrap();
     assert_eq!(partition.verify().unwrap(), there);
     assert!(partition.get(&table, &key(&table, count)).unwrap().is_none());
@@ -145,6 +147,26 @@ fn a_full_pool_refuses_a_transaction_and_takes_removals() {
         partition.commit().unwrap();
     }
     partition.verify().unwrap();
+}
+
+#[test]
+fn one_index_too_many_is_refused_and_nothing_else() {
+    let (_medium, mut partition, table) = partition(256 << 20);
+    let create = |partition: &mut Partition<NvmInP>, number: u32| {
+        let builder = TableSchema::builder(&format!("t{number}")).column("id", Type::Int32);
+        partition.create_table(builder.primary_key(["id"]).build().unwrap())
+    };
+    // The heap has a root for each.
+    let refused = (0..2_000).find_map(|number| create(&mut partition, number).err()).unwrap();
+    let is_named =
+        matches!(&refused, Error::Heap(error) if matches!(**error, SpaceError::Publication { .. }));
+    assert!(is_named, "{refused}");
+    partition.begin().unwrap();
+    partition.insert(&table, &row(&table, 1, "salt")).unwrap();
+    partition.commit().unwrap();
+    partition.drop_table("t0").unwrap();
+    create(&mut partition, 2_000).unwrap();
+    assert_eq!(partition.verify().unwrap(), 1);
 }
 
 #[test]
