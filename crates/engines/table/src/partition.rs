@@ -22,6 +22,8 @@ use crate::{Catalog, Change, Error, Result, Row, Table, TableId, TableSchema};
 #[derive(Debug)]
 pub struct Partition<M> {
     method: M,
+    /// How many were begun.
+    transactions: u64,
     /// Of the transaction, if there is one.
     writes: Option<WriteSet>,
     /// The last commit.
@@ -29,13 +31,18 @@ pub struct Partition<M> {
 }
 
 impl<M: Method> Partition<M> {
-    /// The partition of a method's storage. Indexes whose building a crash ended are dropped.
+    /// The partition of a method's storage. Indexes whose building a crash ended are dropped; without room for that,
+    /// they stay unbuilt.
     ///
     /// # Errors
     /// Those of the method.
     pub fn new(method: M) -> Result<Self> {
-        let mut partition = Self { method, writes: None, last: Ticket::default() };
-        partition.drop_unbuilt()?;
+        let last = Ticket::default();
+        let mut partition = Self { method, transactions: 0, writes: None, last };
+        match partition.drop_unbuilt() {
+            Err(error) if error.is_refusal() => {}
+            done => done?,
+        }
         Ok(partition)
     }
 
@@ -55,7 +62,8 @@ impl<M: Method> Partition<M> {
     /// [`Error::Transaction`] if there is one.
     pub fn begin(&mut self) -> Result<()> {
         self.outside("begin")?;
-        self.writes = Some(WriteSet::default());
+        self.transactions += 1;
+        self.writes = Some(WriteSet::of_transaction(self.transactions));
         Ok(())
     }
 
@@ -100,17 +108,23 @@ impl<M: Method> Partition<M> {
     /// Undoes all that the transaction has done since a savepoint, and goes on.
     ///
     /// # Errors
-    /// [`Error::Transaction`] without one.
+    /// [`Error::Transaction`] without one, or if the savepoint is of another one, or was rolled back itself.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.inside("rollback_to")?.rollback_to(savepoint);
-        Ok(())
+        match self.inside("rollback_to")?.rollback_to(savepoint) {
+            true => Ok(()),
+            false => {
+                let rule = "needs a savepoint of this transaction that was not rolled back";
+                Err(Error::Transaction { statement: "rollback_to", rule })
+            }
+        }
     }
 
     /// The row with a primary key, as the transaction has it, or as it was committed.
     ///
     /// # Errors
-    /// Those of [`Method::get`].
+    /// [`Error::UnknownTable`], [`Error::TableChanged`]; those of [`Method::get`].
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {
+        self.check_table(table)?;
         let own = self.writes.as_ref().and_then(|writes| writes.of_table(table.id())?.get(key));
         match own {
             Some(write) => Ok(write.after.clone()),
@@ -121,7 +135,7 @@ impl<M: Method> Partition<M> {
     /// Adds a row.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`], [`Error::KeyTooLong`], [`Error::Transaction`]; those of [`Method::get`].
+    /// [`Error::DuplicateKey`], [`Error::KeyTooLong`], [`Error::Transaction`]; those of [`Partition::get`].
     pub fn insert(&mut self, table: &Table, row: &Row) -> Result<()> {
         self.inside("insert")?;
         let key = row.view(table.schema())?.primary_key()?;
@@ -155,14 +169,16 @@ impl<M: Method> Partition<M> {
         let moved = writes
             .replace(table, key, (Some(&was), None), before)
             .and_then(|()| writes.replace(table, &new_key, (None, Some(&after)), || None));
-        moved.inspect_err(|_| writes.rollback_to(savepoint))?;
-        Ok(true)
+        if moved.is_err() {
+            writes.rollback_to(savepoint);
+        }
+        moved.map(|()| true)
     }
 
     /// Removes the row with a primary key. Returns whether there was one.
     ///
     /// # Errors
-    /// [`Error::Transaction`]; those of [`Method::get`].
+    /// [`Error::Transaction`]; those of [`Partition::get`].
     pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
         self.inside("delete")?;
         let Some(was) = self.get(table, key)? else { return Ok(false) };
@@ -244,6 +260,14 @@ impl<M: Method> Partition<M> {
     fn alter(&mut self, statement: &'static str, catalog: Catalog) -> Result<()> {
         self.outside(statement)?;
         self.method.alter(catalog)
+    }
+
+    /// Refuses a table that the catalog does not have like that: a change of it would miss an index, say.
+    fn check_table(&self, table: &Table) -> Result<()> {
+        match **self.catalog().table_by_id(table.id())? == *table {
+            true => Ok(()),
+            false => Err(Error::TableChanged { table: table.schema().name().into() }),
+        }
     }
 
     fn inside(&mut self, statement: &'static str) -> Result<&mut WriteSet> {

@@ -27,8 +27,14 @@ pub struct EntryWrite {
 }
 
 /// A place in a transaction to which it may be rolled back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Savepoint(usize);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Savepoint {
+    /// Changes before it.
+    len: usize,
+    /// The number of the last one of them, so that no other transaction's savepoint is taken for this one's, nor one
+    /// that was rolled back.
+    last: u64,
+}
 
 /// What was in the set before a change.
 #[derive(Debug)]
@@ -42,10 +48,20 @@ enum Undo {
 pub struct WriteSet {
     rows: BTreeMap<TableId, BTreeMap<Vec<u8>, RowWrite>>,
     entries: BTreeMap<IndexId, BTreeMap<Vec<u8>, EntryWrite>>,
-    undo: Vec<Undo>,
+    /// The changes, each with its number.
+    undo: Vec<(u64, Undo)>,
+    /// The number before the first change's, and the last one that was given.
+    first: u64,
+    last: u64,
 }
 
 impl WriteSet {
+    /// The set of the transaction with a number.
+    pub(crate) fn of_transaction(number: u64) -> Self {
+        let first = number << 32;
+        Self { first, last: first, ..Self::default() }
+    }
+
     /// The rows that change, by table and primary key.
     pub fn rows(&self) -> impl Iterator<Item = (TableId, &[u8], &RowWrite)> {
         let rows = self.rows.iter().flat_map(|(&table, rows)| {
@@ -109,7 +125,7 @@ impl WriteSet {
         let was = rows.get(key).cloned();
         let before = was.as_ref().map_or_else(committed, |write| write.before.clone());
         rows.insert(key.to_vec(), RowWrite { before, after });
-        self.undo.push(Undo::Row(table.id(), key.to_vec(), was));
+        self.note(Undo::Row(table.id(), key.to_vec(), was));
         Ok(())
     }
 
@@ -131,19 +147,37 @@ impl WriteSet {
         let before =
             was.as_ref().map_or(committed.map(<[u8]>::to_vec), |write| write.before.clone());
         entries.insert(entry.clone(), EntryWrite { before, after: after.map(<[u8]>::to_vec) });
-        self.undo.push(Undo::Entry(index, entry, was));
+        self.note(Undo::Entry(index, entry, was));
+    }
+
+    fn note(&mut self, undo: Undo) {
+        self.last += 1;
+        self.undo.push((self.last, undo));
+    }
+
+    /// The number of the last of so many changes.
+    fn number_of(&self, len: usize) -> Option<u64> {
+        match len.checked_sub(1) {
+            None => Some(self.first),
+            Some(at) => self.undo.get(at).map(|&(number, _)| number),
+        }
     }
 
     /// The place where the transaction is.
     #[must_use]
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint(self.undo.len())
+        let last = self.undo.last().map_or(self.first, |&(number, _)| number);
+        Savepoint { len: self.undo.len(), last }
     }
 
-    /// Undoes all that was changed behind a savepoint. One behind the place where the transaction is has no effect.
-    pub fn rollback_to(&mut self, Savepoint(len): Savepoint) {
+    /// Undoes all that was changed behind a savepoint. Returns false, and changes nothing, if that is none of this
+    /// transaction, or was rolled back.
+    pub fn rollback_to(&mut self, Savepoint { len, last }: Savepoint) -> bool {
+        if self.number_of(len) != Some(last) {
+            return false;
+        }
         while self.undo.len() > len {
-            match self.undo.pop().expect("it is longer") {
+            match self.undo.pop().expect("it is longer").1 {
                 Undo::Row(table, key, was) => {
                     restore(self.rows.entry(table).or_default(), key, was)
                 }
@@ -152,6 +186,7 @@ impl WriteSet {
                 }
             }
         }
+        true
     }
 
     /// Forgets all changes.

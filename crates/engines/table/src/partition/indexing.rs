@@ -17,7 +17,8 @@ impl<M: Method> Partition<M> {
     /// # Errors
     /// Those of [`Catalog::create_index`](crate::Catalog::create_index), [`Method::alter`];
     /// [`Error::DuplicateKey`](crate::Error::DuplicateKey) if it is to be unique and the rows are not, and
-    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), and then it is dropped again.
+    /// [`Error::KeyTooLong`](crate::Error::KeyTooLong), and then it is dropped again. Without room for that it stays
+    /// unbuilt until it is dropped, created again, or the partition is opened again.
     pub fn create_index(
         &mut self,
         table: &str,
@@ -25,6 +26,8 @@ impl<M: Method> Partition<M> {
         columns: &[&str],
         is_unique: bool,
     ) -> Result<IndexId> {
+        self.outside("create_index")?;
+        self.drop_unbuilt()?;
         let (catalog, id) = self.catalog().create_index(table, name, columns, is_unique)?;
         self.alter("create_index", catalog)?;
         let filled = self.fill(table, name);
@@ -46,7 +49,7 @@ impl<M: Method> Partition<M> {
         self.alter("drop_index", self.catalog().drop_index(table, name)?)
     }
 
-    /// Drops indexes that were being built when the partition was closed.
+    /// Drops indexes whose building has ended without them.
     pub(super) fn drop_unbuilt(&mut self) -> Result<()> {
         let mut catalog = self.catalog().clone();
         for table in self.catalog().tables() {

@@ -20,8 +20,8 @@ impl<M: Method> Partition<M> {
     /// until the visitor breaks.
     ///
     /// # Errors
-    /// [`Error::UnknownIndex`](crate::Error::UnknownIndex) for an index that is being built; those of [`Method::scan`]
-    /// and of the visitor.
+    /// [`Error::UnknownIndex`](crate::Error::UnknownIndex) for a position without an index, or with one that is being
+    /// built; those of [`Partition::get`], [`Method::scan`] and of the visitor.
     pub fn scan(
         &self,
         table: &Table,
@@ -30,10 +30,13 @@ impl<M: Method> Partition<M> {
         direction: Direction,
         mut visit: impl FnMut(&[u8], RowRef<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        if let Some(index) = position.and_then(|position| table.indexes().nth(position))
-            && index.state == IndexState::Building
-        {
-            return Err(table.unknown_index(index.schema.name()));
+        self.check_table(table)?;
+        if let Some(position) = position {
+            match table.indexes().nth(position) {
+                Some(index) if index.state == IndexState::Ready => {}
+                Some(index) => return Err(table.unknown_index(index.schema.name())),
+                None => return Err(table.unknown_index(&format!("#{position}"))),
+            }
         }
         if range.is_empty() {
             return Ok(());

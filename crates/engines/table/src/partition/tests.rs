@@ -16,6 +16,8 @@ use crate::method::cow::Cow;
 use crate::method::nvm_inp::{self, NvmInP};
 use crate::{KeyRange, Type, Value, ValueRef, values};
 
+mod refusals;
+
 /// A medium with a partition of one method.
 trait Medium: Sized {
     type Method: Method;
