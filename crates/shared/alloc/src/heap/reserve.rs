@@ -242,10 +242,12 @@ impl Heap {
         Ok(slots.free() == slots.len())
     }
 
-    /// Frees the chunk of a slab without any slot in use, if there is one. One fence.
+    /// Frees the chunk of a slab without any slot in use, if there is one. One fence; another one before it if anything
+    /// was stored: a log that still names slots of the slab may be among that, and emptied.
     fn free_an_empty_slab(&mut self) -> Result<bool> {
         while let Some(id) = self.space.empty.pop_first() {
             if self.is_empty_slab(id)? {
+                self.ground.fence()?;
                 self.free_slabs(&[id])?;
                 return Ok(true);
             }
