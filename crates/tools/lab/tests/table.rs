@@ -31,8 +31,8 @@ fn first_look(rules: Rules) -> u64 {
 
 /// Explores a few histories, which have more crash points than others, as their recoveries have.
 fn survives_few<S: Subject>(subject: &S, rules: Rules) {
-    let effort = Effort { history_images_max: 100, nested_percent: [3, 3], ..Effort::default() };
-    explore(subject, rules, if rules == Rules::Platform { 1 } else { 4 }, effort);
+    let effort = Effort { history_images_max: 100, nested_percent: [2, 2], ..Effort::default() };
+    explore(subject, rules, if rules == Rules::Platform { 1 } else { 3 }, effort);
 }
 
 /// Histories in which a mutant may hide.
@@ -109,7 +109,7 @@ fn nvm_inp_partitions_survive_in_pools_without_room() {
 #[test]
 fn two_partitions_of_a_folder_survive_in_turns() {
     let subject = Methods::<CowStorage>::in_turns("table:cow-in-turns", 2);
-    RULES.into_iter().for_each(|rules| survives_few(&subject, rules));
+    RULES.into_iter().for_each(|rules| survives(&subject, rules, HISTORIES / 2));
 }
 
 #[test]

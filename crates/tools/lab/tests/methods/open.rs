@@ -14,8 +14,8 @@ use halite_table::{
 
 use super::refusal::{is_full, refusal};
 use super::steps::{
-    INDEX, LEFT, Move, RIGHT, Step, Work, Write, accounts_of, amount_of, digest, group_of, index_of, long_of,
-    moves, writes,
+    INDEX, LEFT, Move, RIGHT, Step, Work, Write, accounts_of, amount_of, digest, group_of,
+    index_of, long_of, moves, writes,
 };
 
 /// The table of rows that fill the medium.
@@ -69,11 +69,7 @@ impl<M: Method> Part<M> {
         self.table(name)
     }
 
-    fn scan(
-        &self,
-        table: &Table,
-        mut visit: impl FnMut(RowRef<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn scan(&self, table: &Table, mut visit: impl FnMut(RowRef<'_>) -> Result<()>) -> Result<()> {
         let visit = |_: &[u8], row: RowRef<'_>| visit(row).map(ControlFlow::Continue);
         self.partition.scan(table, None, &KeyRange::all(), Direction::Forward, visit)
     }
@@ -290,7 +286,9 @@ impl<M: Method> Open<M> {
             let sum = part.describe(&mut world).map_err(|error| refusal(&error))?;
             if sum != 0 {
                 let number = part.number;
-                return Err(Refusal::Failed(format!("partition {number} has half of a move: {sum}")));
+                return Err(Refusal::Failed(format!(
+                    "partition {number} has half of a move: {sum}"
+                )));
             }
         }
         Ok(world)
@@ -298,6 +296,8 @@ impl<M: Method> Open<M> {
 
     pub(super) fn verify(&mut self) -> Result<(), Refusal> {
         let mut parts = self.parts.iter_mut();
-        parts.try_for_each(|part| part.partition.verify().map(drop)).map_err(|error| refusal(&error))
+        parts
+            .try_for_each(|part| part.partition.verify().map(drop))
+            .map_err(|error| refusal(&error))
     }
 }
