@@ -12,9 +12,10 @@ use crate::Result;
 
 impl Heap {
     /// Persists a slot again that [`Heap::free`] freed, if it is not persisted: its bytes are as they were if the
-    /// caller has not fenced, published or reclaimed since, or not reserved a slot since that. `owner` and `len` are those that it was reserved with. After a crash
-    /// this precedes all reservations; the word of a span's free chunk tells its generation only, so there the caller
-    /// answers for the others. The caller fences before it publishes. One store, and no fence but as for all changes.
+    /// caller has not fenced, published or reclaimed since, or not reserved a slot since that. `owner` and `len` are
+    /// those that it was reserved with. After a crash this precedes all reservations; the word of a span's free chunk
+    /// tells its generation only, so there the caller answers for the others. The caller fences before it publishes. One
+    /// store, and no fence but as for all changes.
     ///
     /// # Errors
     /// [`crate::Error::Damaged`] if the slot is of another owner or length, or lives its next life; the pool's errors.

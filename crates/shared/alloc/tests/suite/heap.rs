@@ -359,6 +359,33 @@ fn a_full_heap_frees_and_loses_nothing() {
 }
 
 #[test]
+fn what_was_stored_is_durable_before_the_chunk_of_an_empty_slab_is_freed() {
+    let (_place, segments) = Place::new(6);
+    let mut heap = heap(&segments);
+    let mut pointers = Vec::new();
+    while let Ok(pointer) = heap.reserve::<Row>(owner(1), 10_000) {
+        pointers.push(pointer);
+    }
+    let mut publication = Publication::new();
+    pointers.iter().for_each(|&pointer| publication.activate(pointer));
+    heap.publish(&mut publication).unwrap();
+    let log = pointers.pop().unwrap();
+    pointers.iter().for_each(|&pointer| heap.free(pointer).unwrap());
+    heap.fence().unwrap();
+    // A log that names the free slots is emptied. Were it found after their slab is no more, they could not be told from
+    // damage.
+    heap.store_word(log, 0, 0).unwrap();
+    for (owner_of_slot, fences) in [(2, 4), (3, 3)] {
+        let before = segments.pool().traffic();
+        heap.reserve::<Row>(owner(owner_of_slot), 16).unwrap();
+        let cost = segments.pool().traffic() - before;
+        // The word of the slab's chunk, the states of the new slab, its word; and at first what was stored.
+        assert_eq!(cost.fences, fences);
+    }
+    heap.check([log.any()]).unwrap();
+}
+
+#[test]
 fn opening_looks_at_no_more_than_the_roots_and_the_newest_publications() {
     let mut looked = Vec::new();
     for rows in [1_000, 40_000] {
