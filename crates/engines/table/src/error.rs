@@ -288,6 +288,36 @@ pub enum Error {
     #[error(transparent)]
     Index(Arc<crate::index::Error>),
 
+    /// An error of the log.
+    #[error(transparent)]
+    Log(halite_wal::Error),
+
+    /// An error of a file.
+    #[error(transparent)]
+    Disk(Arc<halite_disk::Error>),
+
+    /// A file is of another store, or of no store.
+    #[error("{what} is not of this store: {why}; choose the right folder, or bring the file back")]
+    Foreign {
+        /// The file.
+        what: Box<str>,
+        /// The difference.
+        why: Box<str>,
+    },
+
+    /// A file is of a later version.
+    #[error(
+        "{what} has format {version}, and this program knows up to {known}; use a later program"
+    )]
+    Version {
+        /// The file.
+        what: Box<str>,
+        /// The version that the file says.
+        version: u32,
+        /// The latest version that is known.
+        known: u32,
+    },
+
     /// A statement that needs a transaction has none, or one that cannot be in a transaction is.
     #[error("{statement} {rule}; end the transaction first, or begin one")]
     Transaction {
@@ -404,6 +434,12 @@ impl From<crate::index::Error> for Error {
 impl From<halite_alloc::Error> for Error {
     fn from(error: halite_alloc::Error) -> Self {
         Self::Heap(Arc::new(error))
+    }
+}
+
+impl From<halite_wal::Error> for Error {
+    fn from(error: halite_wal::Error) -> Self {
+        Self::Log(error)
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod cow;
 mod kind;
 pub mod nvm_inp;
+mod redo_log;
 
 pub use kind::Kind;
 
