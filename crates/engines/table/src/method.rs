@@ -14,6 +14,7 @@
 
 pub mod cow;
 mod kind;
+pub mod inp;
 pub mod nvm_inp;
 mod redo_log;
 

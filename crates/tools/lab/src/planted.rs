@@ -49,6 +49,8 @@ pub enum Histories {
     CowTrees,
     /// A partition under CoW.
     Cow,
+    /// A partition under InP.
+    InP,
     /// A partition under NVM-InP.
     NvmInP,
 }
@@ -78,6 +80,7 @@ impl Histories {
             Self::BetreeDevices => "betree, devices".to_owned(),
             Self::CowTrees => "table, copy-on-write trees in a file".to_owned(),
             Self::Cow => "table, CoW".to_owned(),
+            Self::InP => "table, InP".to_owned(),
             Self::NvmInP => "table, NVM-InP".to_owned(),
         }
     }
@@ -105,7 +108,7 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, InP, Indexlog,
                 LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
                 RenamedFiles, Snapshots, Space,
             };
@@ -299,6 +302,16 @@ bugs! {
         "A page that a batch no longer needs is written again before the batch's master record is durable.";
     "table.cow-sync-does-nothing" "table/src/method/cow.rs", Cow, PageCache, 20,
         "A sync returns the ticket of commits that it has not made durable.";
+    "table.log-not-synced" "table/src/method/redo_log.rs", InP, PageCache, 20,
+        "A sync of the log returns without a sync.";
+    "table.inp-log-released-before-checkpoint" "table/src/method/inp/checkpoint.rs", InP, PageCache, 20,
+        "The log is released before the checkpoint that replaces it has its name.";
+    "table.inp-checkpoint-before-its-log" "table/src/method/inp/checkpoint.rs", InP, PageCache, 20,
+        "A checkpoint gets its name while commits that it has are not durable in the log.";
+    "table.inp-checkpoint-not-synced" "table/src/method/inp/checkpoint/copy.rs", InP, PageCache, 20,
+        "A checkpoint gets its name before its bytes are durable.";
+    "table.inp-redo-stops-early" "table/src/method/inp/recovery.rs", InP, PageCache, 20,
+        "Recovery redoes the first transaction behind the checkpoint, and no other.";
     "table.nvm-inp-changes-before-log" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
         "The changes of a transaction are stored before its undo log is durable.";
     "table.nvm-inp-commit-not-fenced" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,

@@ -19,7 +19,7 @@ use halite_lab::{
     Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation,
 };
 use halite_sim::planted::Bug;
-use methods::{CowStorage, Methods, NvmInPStorage};
+use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
 use small_stores::SmallStore;
 
 /// Looks at the histories of the first seeds, up to a violation; replays that.
@@ -36,6 +36,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         }
         Histories::CowTrees => return explore(&cow_trees::Trees, rules, look),
         Histories::Cow => return explore(&Methods::<CowStorage>::NEW, rules, look),
+        Histories::InP => return explore(&Methods::<InPStorage>::NEW, rules, look),
         Histories::NvmInP => return explore(&Methods::<NvmInPStorage>::NEW, rules, look),
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);

@@ -16,6 +16,7 @@ use cow_trees::Trees;
 use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
 use halite_table::Kind;
 use methods::{CowStorage, Methods, NvmInPStorage, SmallNvmInPStorage};
+use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
 
@@ -85,6 +86,13 @@ fn transactions_of_a_nonvolatile_tree_survive_whole_or_not_at_all() {
 fn cow_partitions_survive() {
     for rules in RULES {
         survives(&Methods::<CowStorage>::NEW, rules, HISTORIES);
+    }
+}
+
+#[test]
+fn inp_partitions_survive() {
+    for rules in RULES {
+        survives(&Methods::<InPStorage>::NEW, rules, HISTORIES);
     }
 }
 

@@ -202,12 +202,12 @@ impl NvmInP {
 ///
 /// # Panics
 /// If the id is none of a catalog that [`check_ids`] has passed.
-fn owner(id: u32) -> Owner {
+pub(super) fn owner(id: u32) -> Owner {
     Owner::new(id).expect("the ids of the catalog are checked")
 }
 
 /// Refuses a catalog with ids that no owner of slots can have: 2^20 - 1 and above.
-fn check_ids(catalog: &Catalog) -> Result<()> {
+pub(super) fn check_ids(catalog: &Catalog) -> Result<()> {
     let tables = catalog.tables().iter().map(|table| table.id().0);
     let indexes = indexes(catalog).into_iter().map(|(_, index)| index.0);
     let dropping = catalog.dropping().iter().map(|dropping| dropping.id());

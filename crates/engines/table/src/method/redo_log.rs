@@ -18,17 +18,13 @@
 //! the next file is another sync; a file is written first with the journal's help, and again without, when it serves once
 //! more.
 
-#![allow(dead_code, unused_imports, reason = "the methods that use it come next")]
-
 mod record;
 
 use halite_disk::Disk;
 use halite_sim::planted;
 use halite_wal::{Found, HEADER, Identity, Known, Shape, Stopped, Wal};
 
-pub(crate) use self::record::{
-    ColumnChange, Logged, LoggedChange, LoggedRow, catalog, transaction,
-};
+pub(crate) use self::record::{Logged, LoggedChange, LoggedRow, catalog, transaction};
 use crate::{Error, Result};
 
 /// Batches beyond so many bytes do not wait for a sync in memory.

@@ -13,6 +13,7 @@ use super::*;
 use crate::index::Direction;
 use crate::index::cow_file::Options;
 use crate::method::cow::Cow;
+use crate::method::inp::{self, InP};
 use crate::method::nvm_inp::{self, NvmInP};
 use crate::{KeyRange, Type, Value, ValueRef, values};
 
@@ -43,6 +44,32 @@ impl Medium for CowMedium {
         match disk.list().unwrap().iter().any(|(name, _)| name == "partition") {
             true => Cow::open(&disk, "partition", options).unwrap(),
             false => Cow::create(&disk, "partition", 7, options).unwrap(),
+        }
+    }
+}
+
+/// A folder with a log and checkpoints, which begin often and take many steps.
+struct LoggedMedium(TempDir);
+
+impl Medium for LoggedMedium {
+    type Method = InP;
+
+    fn new() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn open(&self) -> InP {
+        let disk = Disk::folder(self.0.path(), false).unwrap();
+        let options = inp::Options {
+            node_len: 128,
+            memory_bytes: 64 << 20,
+            log_file_bytes: 8 << 10,
+            checkpoint_bytes: 4 << 10,
+            step_bytes: 2_000,
+        };
+        match InP::is_there(&disk).unwrap() {
+            true => InP::open(&disk, 7, options).unwrap(),
+            false => InP::create(&disk, 7, options).unwrap(),
         }
     }
 }
@@ -380,6 +407,11 @@ proptest! {
     #[test]
     fn cow_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
         run::<CowMedium>(&steps);
+    }
+
+    #[test]
+    fn inp_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<LoggedMedium>(&steps);
     }
 
     #[test]

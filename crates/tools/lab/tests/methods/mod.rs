@@ -20,12 +20,18 @@ use halite_lab::{Action, Digest, Random, Refusal, Subject, World};
 use halite_pmem::{Medium, Pool, PoolOptions};
 use halite_table::index::cow_file;
 use halite_table::method::cow::Cow;
+use halite_table::method::inp::{self, InP};
 use halite_table::method::nvm_inp::{self, NvmInP};
 use halite_table::{Method, Result};
 
 use self::open::Open;
 use self::refusal::refusal;
 use self::steps::{Step, draw, draw_first, model};
+use halite_table::{
+    Catalog, Change, Error, KeyRange, Method, Partition, Result, Row, Table, TableSchema, Type,
+    values,
+};
+use halite_wal::Error as LogError;
 
 /// How a method's storage is opened.
 pub(crate) trait Storage {
@@ -88,6 +94,28 @@ fn segments(medium: &Medium, capacity: u64) -> Result<Arc<Segments>> {
     let segments = Segments::create(path, &options)?;
     segments.install()?;
     Ok(segments)
+pub(crate) enum InPStorage {}
+
+impl Storage for InPStorage {
+    type Method = InP;
+
+    const NAME: &'static str = "table:inp";
+    const CAPACITY: u64 = halite_pmem::UNIT;
+
+    fn open(medium: &Medium) -> Result<InP> {
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
+        let options = inp::Options {
+            node_len: 256,
+            memory_bytes: 16 << 20,
+            log_file_bytes: 4 << 10,
+            checkpoint_bytes: 4 << 10,
+            step_bytes: 2_000,
+        };
+        match InP::is_there(&disk)? {
+            true => InP::open(&disk, 7, options),
+            false => InP::create(&disk, 7, options),
+        }
+    }
 }
 
 pub(crate) enum NvmInPStorage {}
@@ -137,6 +165,27 @@ pub(crate) struct Methods<S> {
 impl<S: Storage> Methods<S> {
     /// One partition.
     pub(crate) const NEW: Self = Self { name: S::NAME, partitions: 1, _storage: PhantomData };
+fn refusal(error: &Error) -> Refusal {
+    let is_named = match error {
+        Error::Heap(error) => named(error),
+        Error::Index(error) => match &**error {
+            IndexError::Heap(error) => named(error),
+            IndexError::Damaged { .. }
+            | IndexError::DamagedNode { .. }
+            | IndexError::Foreign { .. } => Some(true),
+            _ => Some(false),
+        },
+        Error::Damaged { .. }
+        | Error::Foreign { .. }
+        | Error::Log(LogError::Damaged { .. } | LogError::Missing { .. }) => Some(true),
+        _ => Some(false),
+    };
+    match is_named {
+        None => Refusal::UnsafeShutdown,
+        Some(true) => Refusal::Named(error.to_string()),
+        Some(false) => Refusal::Failed(error.to_string()),
+    }
+}
 
     /// Some partitions of one medium, which take steps in turns. Each becomes durable by itself.
     pub(crate) const fn in_turns(name: &'static str, partitions: usize) -> Self {
