@@ -312,6 +312,8 @@ bugs! {
         "A checkpoint gets its name before its bytes are durable.";
     "table.inp-redo-stops-early" "table/src/method/inp/recovery.rs", InP, PageCache, 20,
         "Recovery redoes the first transaction behind the checkpoint, and no other.";
+    "table.inp-redo-from-the-end" "table/src/method/inp/recovery.rs", InP, PageCache, 20,
+        "Recovery redoes the log from the end of a fuzzy checkpoint, not from its begin.";
     "table.nvm-inp-changes-before-log" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
         "The changes of a transaction are stored before its undo log is durable.";
     "table.nvm-inp-commit-not-fenced" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,

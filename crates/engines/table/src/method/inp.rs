@@ -22,7 +22,7 @@
 //!
 //! Costs: a commit copies its batch to memory, and syncs nothing; a sync is one sync, whatever it covers. An insertion or a
 //! deletion logs the bytes of its row, an update twice those of the columns that change. A checkpoint syncs its file, the
-//! log, and the folder twice. There is no fence: memory is lost with the process.
+//! log, and the folder. There is no fence: memory is lost with the process.
 //!
 //! **A failure** of the log's medium loses the commits since the last sync: no row is read or written any more until the
 //! partition is opened again. Lack of space, in memory, for the log or for a checkpoint, leaves everything as it was.

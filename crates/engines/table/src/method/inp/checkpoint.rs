@@ -10,15 +10,16 @@
 //!
 //! A checkpoint is fuzzy: of commits between its begin and its end, each row that is copied has those before its own copy. So
 //! redo begins where the log was at the begin, and a checkpoint counts only when the log up to its end is durable: half of a
-//! transaction may be in it. Within `.new` at the end of its name, it is unfinished, and the next opening removes it. It gets its
-//! name when it was read back, and the one before stays until that name is durable; so a name says that the file was whole,
-//! and if it is not any more, that is damage: opening never goes back to an older one.
+//! transaction may be in it. Its file has `.new` behind its name until it was read back, and the next opening removes one that has.
+//! The checkpoint before it stays until the name is durable. So a name says that the file was whole; if it is not any more, that
+//! is damage, and opening does not go back to an older one.
 //!
 //! A failure gives the checkpoint up, and leaves the one before it and the log as they are. The next one begins when the log
 //! has grown by as much again, or is asked for.
 //!
 //! Costs: a step copies or reads the rows of one block, and compresses or expands it. The whole costs one sync of the file,
-//! one of the log, and two of the folder. At its end, a commit waits for the first two, or for the others.
+//! one of the log, for which one commit waits, and one of the folder, for which another does, with one for each file of the
+//! log that is released.
 
 mod block;
 mod copy;

@@ -5,7 +5,7 @@
 //! change of each of its columns counts, and a row that was removed meanwhile is not missed. Behind the end, memory is
 //! exactly what the transaction found, and anything else is damage.
 //!
-//! Nothing is written before everything is read, so a crash on the way is of no consequence.
+//! Nothing is cut or removed before everything is read, so that a crash on the way is of no consequence.
 
 use halite_disk::Disk;
 use halite_sim::planted;
@@ -77,7 +77,8 @@ pub(super) fn recover(disk: &Disk, store_id: u128, options: Options) -> Result<R
             }
         }
     };
-    let log = RedoLog::open(disk, store_id, options.log_shape(), (begin, end), redo)?;
+    let from = planted!("table.inp-redo-from-the-end", end, begin);
+    let log = RedoLog::open(disk, store_id, options.log_shape(), (from, end), redo)?;
     tables.build_indexes()?;
     files::remove_others(disk, number)?;
     log.release(begin)?;

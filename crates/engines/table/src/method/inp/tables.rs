@@ -104,13 +104,10 @@ impl Tables {
         if self.heap.dropped_owners().count() + dropped.len() > DEAD_OWNERS_MAX {
             while !self.heap.reclaim(SEGMENTS)? {}
         }
-        for tables in dropped.chunks(DEAD_OWNERS_MAX) {
-            let mut publication = Publication::new();
-            tables.iter().for_each(|table| publication.drop_owner(owner(table.0)));
+        let mut publication = Publication::new();
+        dropped.iter().for_each(|table| publication.drop_owner(owner(table.0)));
+        if !publication.is_empty() {
             self.heap.publish(&mut publication)?;
-            if dropped.len() > DEAD_OWNERS_MAX {
-                while !self.heap.reclaim(SEGMENTS)? {}
-            }
         }
         let indexes = catalog.tables().iter().flat_map(|table| {
             std::iter::once(table.primary()).chain(table.indexes().map(|index| index.id))

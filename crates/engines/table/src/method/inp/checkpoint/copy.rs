@@ -1,11 +1,12 @@
 //! A checkpoint that is being written.
 
+use std::io::Write;
+
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use halite_codec::{Seed, put_bytes, put_varint};
 use halite_disk::{Disk, Error as DiskError, Writer};
 use halite_sim::planted;
-use std::io::Write;
 
 use super::block::{self, BEGIN, END, ROWS, put_position};
 use super::files;

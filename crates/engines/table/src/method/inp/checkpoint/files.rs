@@ -51,17 +51,13 @@ pub(crate) fn bytes(disk: &Disk) -> Result<u64> {
     Ok(files.map(|(_, len)| len).sum())
 }
 
-/// Removes all files of checkpoints but one.
+/// Removes all files of checkpoints but one. A cut of the power may bring some back, until this is repeated.
 pub(crate) fn remove_others(disk: &Disk, number: u64) -> Result<()> {
     let name = name_of(number);
-    let others = disk.list()?.into_iter().map(|(other, _)| other);
-    let others: Vec<_> =
-        others.filter(|other| other.starts_with(PREFIX) && *other != name).collect();
-    for other in &others {
-        disk.remove(other)?;
-    }
-    if !others.is_empty() {
-        disk.sync()?;
+    for (other, _) in disk.list()? {
+        if other.starts_with(PREFIX) && other != name {
+            disk.remove(&other)?;
+        }
     }
     Ok(())
 }

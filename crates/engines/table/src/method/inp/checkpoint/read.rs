@@ -37,18 +37,21 @@ pub(crate) struct RowsBlock {
 impl RowsBlock {
     /// The rows, with their primary keys.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Result<(Row, Vec<u8>)>> {
+        let schema = self.table.schema();
+        self.images().map(|image| {
+            let row = Row::from_bytes(schema, image?.to_vec())?;
+            let key = row.view(schema)?.primary_key()?;
+            Ok((row, key))
+        })
+    }
+
+    fn images(&self) -> impl Iterator<Item = Result<&[u8]>> {
         let mut reader = Reader(&self.payload[self.at..]);
         std::iter::from_fn(move || {
             let image = (!reader.is_empty()).then(|| reader.bytes())?;
-            let Ok(image) = image else {
+            Some(image.map_err(|_| {
                 reader = Reader(&[]);
-                return Some(Err(Error::damaged("a checkpoint", "a row is longer than its block")));
-            };
-            let schema = self.table.schema();
-            let row = Row::from_bytes(schema, image.to_vec());
-            Some(row.and_then(|row| {
-                let key = row.view(schema)?.primary_key()?;
-                Ok((row, key))
+                Error::damaged("a checkpoint", "a row is longer than its block")
             }))
         })
     }
@@ -121,8 +124,8 @@ impl CheckpointReader {
                 let table = Arc::clone(table.map_err(|error| self.damaged(&error.to_string()))?);
                 let at = payload.len() - block.0.len();
                 let rows = RowsBlock { table, at, payload };
-                let count = rows.rows().try_fold(0, |count, row| row.map(|_| count + 1));
-                self.rows += count.map_err(|error| self.damaged(&error.to_string()))?;
+                let count = rows.images().try_fold(0, |count, image| image.map(|_| count + 1));
+                self.rows += count?;
                 Ok(Some(rows))
             }
             Ok(END) => {
