@@ -411,10 +411,6 @@ pub enum Error {
         path: Box<str>,
     },
 
-    /// An error of a folder of files.
-    #[error(transparent)]
-    Disk(Arc<halite_disk::Error>),
-
     /// A commit failed, and commits before it that were not durable are lost with it.
     #[error(
         "a commit failed, and with it those since the last sync are lost: {why}; open the partition again"
