@@ -296,6 +296,10 @@ pub enum Error {
     #[error(transparent)]
     Disk(Arc<halite_disk::Error>),
 
+    /// An error of a sorted run.
+    #[error(transparent)]
+    Run(Arc<halite_sst::Error>),
+
     /// A file is of another store, or of no store.
     #[error("{what} is not of this store: {why}; choose the right folder, or bring the file back")]
     Foreign {
@@ -436,6 +440,12 @@ impl From<halite_alloc::Error> for Error {
 impl From<halite_wal::Error> for Error {
     fn from(error: halite_wal::Error) -> Self {
         Self::Log(error)
+    }
+}
+
+impl From<halite_sst::Error> for Error {
+    fn from(error: halite_sst::Error) -> Self {
+        Self::Run(Arc::new(error))
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod cow;
 mod kind;
 pub mod inp;
+pub mod log_structured;
 pub mod nvm_inp;
 mod redo_log;
 

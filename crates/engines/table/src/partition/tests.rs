@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use halite_alloc::Segments;
 use halite_disk::Disk;
 use halite_pmem::PoolOptions;
+use halite_wal::Shape;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -14,6 +15,7 @@ use crate::index::Direction;
 use crate::index::cow_file::Options;
 use crate::method::cow::Cow;
 use crate::method::inp::{self, InP};
+use crate::method::log_structured::{self, LogStructured};
 use crate::method::nvm_inp::{self, NvmInP};
 use crate::{KeyRange, Type, Value, ValueRef, values};
 
@@ -97,6 +99,34 @@ impl Medium for HeapMedium {
         };
         let options = nvm_inp::Options { node_len: 256, log_len: 256 };
         NvmInP::open(&segments.device(1), options).unwrap()
+    }
+}
+
+/// Files of a folder, with so small a memtable that the rows are in several levels.
+struct RunsMedium(TempDir);
+
+impl Medium for RunsMedium {
+    type Method = LogStructured;
+
+    fn new() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn open(&self) -> LogStructured {
+        let disk = Disk::folder(self.0.path(), false).unwrap();
+        let options = log_structured::Options {
+            memtable_bytes: 3_000,
+            table_bytes: 4_000,
+            fanout: 2,
+            level0_max: 2,
+            step_bytes: 1_500,
+            log: Shape { file_bytes: 16 << 10, kept_bytes: 16 << 10 },
+            ..log_structured::Options::default()
+        };
+        match disk.list().unwrap().iter().any(|(name, _)| name == "MANIFEST") {
+            true => LogStructured::open(&disk, options).unwrap(),
+            false => LogStructured::create(&disk, 7, options).unwrap(),
+        }
     }
 }
 
@@ -412,6 +442,8 @@ proptest! {
     #[test]
     fn inp_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
         run::<LoggedMedium>(&steps);
+    fn log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<RunsMedium>(&steps);
     }
 
     #[test]
