@@ -51,6 +51,8 @@ pub enum Histories {
     Cow,
     /// A partition under InP.
     InP,
+    /// A partition under Log.
+    Log,
     /// A partition under NVM-InP.
     NvmInP,
 }
@@ -81,6 +83,7 @@ impl Histories {
             Self::CowTrees => "table, copy-on-write trees in a file".to_owned(),
             Self::Cow => "table, CoW".to_owned(),
             Self::InP => "table, InP".to_owned(),
+            Self::Log => "table, Log".to_owned(),
             Self::NvmInP => "table, NVM-InP".to_owned(),
         }
     }
@@ -110,6 +113,8 @@ macro_rules! bugs {
             use Histories::{
                 Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, InP, Indexlog,
                 LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
+                Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
                 RenamedFiles, Snapshots, Space,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
@@ -314,6 +319,14 @@ bugs! {
         "Recovery redoes the first transaction behind the checkpoint, and no other.";
     "table.inp-redo-from-the-end" "table/src/method/inp/recovery.rs", InP, PageCache, 20,
         "Recovery redoes the log from the end of a fuzzy checkpoint, not from its begin.";
+    "table.log-manifest-not-synced" "table/src/method/log_structured/manifest.rs", Log, PageCache, 20,
+        "The manifest takes the name of the old one before its bytes are synced.";
+    "table.log-released-early" "table/src/method/log_structured/maintenance.rs", Log, PageCache, 20,
+        "Files of the log are released before the run with their commits is named.";
+    "table.log-inputs-removed-early" "table/src/method/log_structured/maintenance.rs", Log, PageCache, 20,
+        "The inputs of a compaction are removed before its outputs are named.";
+    "table.log-tombstone-dropped-early" "table/src/method/log_structured/compaction.rs", Log, PageCache, 20,
+        "A compaction drops a tombstone although a run below has its key.";
     "table.nvm-inp-changes-before-log" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
         "The changes of a transaction are stored before its undo log is durable.";
     "table.nvm-inp-commit-not-fenced" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,

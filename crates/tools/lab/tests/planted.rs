@@ -20,6 +20,7 @@ use halite_lab::{
 };
 use halite_sim::planted::Bug;
 use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
+use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
 use small_stores::SmallStore;
 
 /// Looks at the histories of the first seeds, up to a violation; replays that.
@@ -37,6 +38,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         Histories::CowTrees => return explore(&cow_trees::Trees, rules, look),
         Histories::Cow => return explore(&Methods::<CowStorage>::NEW, rules, look),
         Histories::InP => return explore(&Methods::<InPStorage>::NEW, rules, look),
+        Histories::Log => return explore(&Methods::<LogStorage>::NEW, rules, look),
         Histories::NvmInP => return explore(&Methods::<NvmInPStorage>::NEW, rules, look),
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);

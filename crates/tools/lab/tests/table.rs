@@ -17,6 +17,7 @@ use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subjec
 use halite_table::Kind;
 use methods::{CowStorage, Methods, NvmInPStorage, SmallNvmInPStorage};
 use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
+use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
 
@@ -93,6 +94,9 @@ fn cow_partitions_survive() {
 fn inp_partitions_survive() {
     for rules in RULES {
         survives(&Methods::<InPStorage>::NEW, rules, HISTORIES);
+fn log_partitions_survive() {
+    for rules in RULES {
+        survives(&Methods::<LogStorage>::NEW, rules, HISTORIES);
     }
 }
 

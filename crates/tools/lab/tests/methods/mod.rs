@@ -21,6 +21,7 @@ use halite_pmem::{Medium, Pool, PoolOptions};
 use halite_table::index::cow_file;
 use halite_table::method::cow::Cow;
 use halite_table::method::inp::{self, InP};
+use halite_table::method::log_structured::{self, LogStructured};
 use halite_table::method::nvm_inp::{self, NvmInP};
 use halite_table::{Method, Result};
 
@@ -32,6 +33,7 @@ use halite_table::{
     values,
 };
 use halite_wal::Error as LogError;
+use halite_wal::{Error as LogError, Shape};
 
 /// How a method's storage is opened.
 pub(crate) trait Storage {
@@ -142,6 +144,48 @@ impl Storage for NvmInPStorage {
 
 /// A partition under NVM-InP in a pool without much room.
 pub(crate) enum SmallNvmInPStorage {}
+pub(crate) enum LogStorage {}
+
+impl Storage for LogStorage {
+    type Method = LogStructured;
+
+    const NAME: &'static str = "table:log";
+    const CAPACITY: u64 = halite_pmem::UNIT;
+
+    fn open(medium: &Medium) -> Result<LogStructured> {
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
+        // A history has some flushes and compactions.
+        let options = log_structured::Options {
+            memtable_bytes: 1_500,
+            table_bytes: 2_000,
+            fanout: 2,
+            level0_max: 2,
+            step_bytes: 1_000,
+            cache_bytes: 256 << 10,
+            log: Shape { file_bytes: 8 << 10, kept_bytes: 8 << 10 },
+            ..log_structured::Options::default()
+        };
+        match disk.list().is_ok_and(|names| names.iter().any(|(name, _)| name == "MANIFEST")) {
+            true => LogStructured::open(&disk, options),
+            false => LogStructured::create(&disk, 7, options),
+        }
+    }
+}
+
+/// A step of a partition's user.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// A transaction, that commits or not, and then a sync or not.
+    Transaction { seed: u64, commits: bool, syncs: bool },
+    /// Creates or drops a secondary index.
+    Index { is_there: bool },
+    /// Removes all rows by a statement.
+    Truncate,
+    /// Gives the space of dropped things back.
+    Reclaim,
+    /// Shortens the recovery.
+    Checkpoint,
+}
 
 impl Storage for SmallNvmInPStorage {
     type Method = NvmInP;
@@ -178,6 +222,11 @@ fn refusal(error: &Error) -> Refusal {
         Error::Damaged { .. }
         | Error::Foreign { .. }
         | Error::Log(LogError::Damaged { .. } | LogError::Missing { .. }) => Some(true),
+        Error::Damaged { .. } | Error::Foreign { .. } | Error::Version { .. } => Some(true),
+        Error::Run(error) => Some(error.file().is_some()),
+        Error::Log(error) => {
+            Some(matches!(error, LogError::Damaged { .. } | LogError::Missing { .. }))
+        }
         _ => Some(false),
     };
     match is_named {
