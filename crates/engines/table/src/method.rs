@@ -20,6 +20,9 @@ pub mod nvm_inp;
 mod redo_log;
 
 pub use kind::Kind;
+mod house;
+pub mod nvm_inp;
+mod undo_log;
 
 use crate::index::Direction;
 use crate::write_set::WriteSet;

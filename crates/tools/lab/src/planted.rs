@@ -328,14 +328,15 @@ bugs! {
     "table.log-tombstone-dropped-early" "table/src/method/log_structured/compaction.rs", Log, PageCache, 20,
         "A compaction drops a tombstone although a run below has its key.";
     "table.nvm-inp-changes-before-log" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
+    "table.nvm-inp-changes-before-log" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "The changes of a transaction are stored before its undo log is durable.";
-    "table.nvm-inp-commit-not-fenced" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
+    "table.nvm-inp-commit-not-fenced" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "A commit returns before its changes are durable.";
-    "table.nvm-inp-undoes-whole" "table/src/method/nvm_inp/log.rs", NvmInP, Memory, 20,
+    "table.nvm-inp-undoes-whole" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "Recovery undoes the last transaction though all its changes are there, as its log was not emptied durably.";
-    "table.nvm-inp-kept-not-stored" "table/src/method/nvm_inp/log.rs", NvmInP, FailingSyncs, 20,
+    "table.nvm-inp-kept-not-stored" "table/src/method/undo_log.rs", NvmInP, FailingSyncs, 20,
         "Recovery keeps a transaction whose changes it finds, and does not store them again.";
-    "table.nvm-inp-undo-not-fenced" "table/src/method/nvm_inp/log.rs", NvmInP, Memory, 20,
+    "table.nvm-inp-undo-not-fenced" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "The undo log is emptied before what it undid is durable.";
 }
 

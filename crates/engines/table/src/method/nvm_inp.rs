@@ -17,14 +17,13 @@
 //!
 //! **The log** has no copies of tuples: an insertion is a pointer, and an update its changed words. Emptying it is a store,
 //! which the next commit's first fence makes durable: recovery finds that a transaction has all its changes in their
-//! places, and keeps it, or undoes it (`log.rs`). There is nothing else to recover, and nothing grows with the number of
+//! places, and keeps it, or undoes it (`undo_log.rs`). There is nothing else to recover, and nothing grows with the number of
 //! transactions or of rows.
 //!
 //! **A failure** of the medium behind the first fence leaves a transaction that nobody can finish: no row is read or written
 //! any more until the partition is opened again.
 
 mod commit;
-mod log;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -32,32 +31,21 @@ use std::collections::BTreeMap;
 use halite_alloc::Device;
 use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Owner, Publication, Tag, Tagged};
 use halite_codec::Seed;
+use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
 
-use self::log::UndoLog;
+use super::house::{self, CatalogSlot, OWNERS_END, check_ids, indexes, is_full, owner, root_of};
+use super::undo_log::UndoLog;
 use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileScan, NonVolatileTree, TreeHeader};
 use crate::tuple::{Tuple, Tuples, cancel};
+use crate::tuple::{Tuple, Tuples};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
-/// The owner of the catalog and of the log: no table's or index's id.
-const HOUSE: u32 = 1;
-
 /// Segments of the heap that one step of reclamation looks at.
 const SEGMENTS: u32 = 64;
-
-/// The root that leads to the catalog.
-const CATALOG: &str = "catalog";
-
-/// The slot of the catalog: its length, and its bytes.
-#[derive(Debug)]
-enum CatalogSlot {}
-
-impl Tagged for CatalogSlot {
-    const TAG: Tag = Tag::new(3);
-}
 
 /// How a partition is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,14 +91,10 @@ impl NvmInP {
             UndoLog::create(&mut heap, options.log_len, &mut publication)?;
             heap.publish(&mut publication)?;
         }
+        house::furnish(&mut heap)?;
         let log = UndoLog::open(&mut heap)?;
-        let catalog_slot = NvPtr::from_word(heap.root(CATALOG).unwrap_or(0));
-        let bytes = heap.read(catalog_slot)?;
-        let (len, bytes) = bytes.split_first_chunk::<8>().expect("a slot has 16 bytes or more");
-        let bytes = usize::try_from(u64::from_le_bytes(*len)).ok().and_then(|len| bytes.get(..len));
-        let too_long = || Error::damaged("the catalog", "it is longer than its slot");
-        let catalog = Catalog::decode(bytes.ok_or_else(too_long)?, seed(&heap))?;
-        check_ids(&catalog)?;
+        let (catalog, catalog_slot) = house::read_catalog(&heap)?;
+        check_ids(&catalog, OWNERS_END)?;
         let (committed, failed) = (Ticket::default(), None);
         let trees = BTreeMap::new();
         let mut opened =
@@ -173,7 +157,7 @@ impl NvmInP {
         catalog: &Catalog,
         publication: &mut Publication,
     ) -> Result<(NvPtr<CatalogSlot>, BTreeMap<IndexId, NonVolatileTree>)> {
-        let slot = write_catalog(&mut self.heap, catalog, publication)?;
+        let slot = house::write_catalog(&mut self.heap, catalog, publication)?;
         let mut trees = BTreeMap::new();
         for (_, index) in indexes(catalog) {
             let tree = match self.trees.get(&index) {
@@ -301,7 +285,7 @@ impl Method for NvmInP {
 
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
         self.check()?;
-        check_ids(&catalog)?;
+        check_ids(&catalog, OWNERS_END)?;
         let dropped =
             catalog.dropping().len() - self.catalog.dropping().len().min(catalog.dropping().len());
         if self.heap.dropped_owners().count() + dropped > DEAD_OWNERS_MAX {
@@ -313,6 +297,9 @@ impl Method for NvmInP {
                 cancel(&mut self.heap, publication.activated())?;
                 Err(error)
             }
+        match self.publish_catalog(catalog) {
+            // Nothing has changed; what was reserved for it is free when the heap is opened again.
+            Err(refused) if is_full(&refused) => Err(refused),
             done => self.failing(done),
         }
     }

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use halite_alloc::Error as SpaceError;
 use halite_alloc::heap::NvPtr;
-use halite_sim::planted;
 
-use super::log::{Changes, Freed, Place, Word};
-use super::{NvmInP, owner};
-use crate::index::Error as IndexError;
+use super::NvmInP;
 use crate::index::nonvolatile::{Change, NonVolatileTree, Prepared};
+use crate::method::house::owner;
+use crate::method::undo_log::{Changes, Freed, Place, Word};
 use crate::tuple::{Tuple, cancel};
 use crate::write_set::{RowWrite, WriteSet};
 use crate::{Error, IndexId, Result, TableId};
@@ -37,24 +35,8 @@ impl NvmInP {
             // Slots that cannot be given up stay reserved until the heap is opened again.
             return Err(given_up.err().unwrap_or(error));
         }
-        let done = self.show(&plan);
+        let done = self.log.carry_out(&mut self.heap, &plan.changes, &plan.indexes);
         self.failing(done)
-    }
-
-    fn show(&mut self, Plan { changes, indexes }: &Plan) -> Result<()> {
-        self.log.write(&mut self.heap, changes)?;
-        planted!("table.nvm-inp-changes-before-log", Ok(()), self.heap.fence())?;
-        changes.show(&mut self.heap)?;
-        planted!("table.nvm-inp-commit-not-fenced", Ok(()), self.heap.fence())?;
-        self.log.empty(&mut self.heap)?;
-        for (tree, Prepared { words, .. }) in indexes {
-            match tree.tidy(&mut self.heap, words) {
-                // The leaves stay as they are until there is room.
-                Err(IndexError::Heap(SpaceError::Full { .. })) => {}
-                tidied => tidied?,
-            }
-        }
-        Ok(())
     }
 
     /// Prepares a transaction. After a failure, all slots that were reserved for it are among the activated ones.
@@ -89,19 +71,7 @@ impl NvmInP {
                 word.map_or(Change::Remove(key), |word| Change::Put(key, word))
             });
             let prepared = tree.prepare(&mut self.heap, &changes.collect::<Vec<_>>())?;
-            let Changes { activated, freed, words } = &mut plan.changes;
-            activated.extend(prepared.new_keys.iter().map(|key| key.pointer.any()));
-            freed.extend(prepared.old_keys.iter().map(|key| Freed {
-                slot: key.pointer.any(),
-                owner: tree.owner(),
-                len: key.len,
-            }));
-            words.extend(prepared.words.iter().map(|word| Word {
-                place: Place::Leaf(word.leaf),
-                at: word.at,
-                before: word.before,
-                after: word.after,
-            }));
+            plan.changes.add(&tree, &prepared);
             plan.indexes.push((tree, prepared));
         }
         Ok(())

@@ -2,9 +2,10 @@
 
 use halite_alloc::heap::NvPtr;
 
-use super::{NvmInP, owner};
+use super::NvmInP;
 use crate::index::Direction;
 use crate::method::Footprint;
+use crate::method::house::owner;
 use crate::{KeyRange, Result};
 
 impl NvmInP {

@@ -1,4 +1,12 @@
-//! The undo log of a partition: one slot, that of the transaction that commits.
+//! The undo log of a partition in a heap: one slot, that of the transaction that commits.
+//!
+//! ```text
+//! slots written, indexes prepared ──► the log │ fence │ states, words of tuples and of leaves │ fence │ log emptied, tidying
+//! ```
+//!
+//! What a transaction adds is in slots that are only reserved, and its indexes' entries are prepared unseen
+//! ([`NonVolatileTree::prepare`]). Its log names what is about to change: the slots that become persisted or free, and words
+//! with what is in them before and after. Then the changes are stored in their places ([`UndoLog::carry_out`]).
 //!
 //! ```text
 //!  words u64 | check u64 | activated n | freed n | words n | pointer.. | (pointer, owner, length).. | (pointer, at, before, after)..
@@ -15,14 +23,16 @@
 //!
 //! Costs: 8 bytes an inserted slot, 24 one that is freed, 32 a changed word, and 40 each transaction.
 
+use halite_alloc::Error as SpaceError;
 use halite_alloc::heap::{
     AnyPtr, Heap, NvPtr, Owner, Publication, SLOT_LEN_MAX, SlotState, Tag, Tagged,
 };
 use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{HOUSE, owner};
-use crate::index::nonvolatile::LeafNode;
+use super::house::{HOUSE, owner};
+use crate::index::Error as IndexError;
+use crate::index::nonvolatile::{LeafNode, NonVolatileTree, Prepared};
 use crate::tuple::Tuple;
 use crate::{Error, Result};
 
@@ -147,8 +157,24 @@ impl Changes {
         })
     }
 
+    /// Adds what was prepared in an index.
+    pub(super) fn add(&mut self, tree: &NonVolatileTree, prepared: &Prepared) {
+        self.activated.extend(prepared.new_keys.iter().map(|key| key.pointer.any()));
+        self.freed.extend(prepared.old_keys.iter().map(|key| Freed {
+            slot: key.pointer.any(),
+            owner: tree.owner(),
+            len: key.len,
+        }));
+        self.words.extend(prepared.words.iter().map(|word| Word {
+            place: Place::Leaf(word.leaf),
+            at: word.at,
+            before: word.before,
+            after: word.after,
+        }));
+    }
+
     /// Stores the changes in their places. No fence.
-    pub(super) fn show(&self, heap: &mut Heap) -> Result<()> {
+    fn show(&self, heap: &mut Heap) -> Result<()> {
         for &slot in &self.activated {
             heap.activate(slot)?;
         }
@@ -281,8 +307,31 @@ impl UndoLog {
         self.make_room(heap, HEAD + 8 * words as u64)
     }
 
+    /// Makes changes, for whose log there is room, and tidies the indexes that have some of them. Two fences, and those of
+    /// tidying.
+    pub(super) fn carry_out(
+        &self,
+        heap: &mut Heap,
+        changes: &Changes,
+        indexes: &[(NonVolatileTree, Prepared)],
+    ) -> Result<()> {
+        self.write(heap, changes)?;
+        planted!("table.nvm-inp-changes-before-log", Ok(()), heap.fence())?;
+        changes.show(heap)?;
+        planted!("table.nvm-inp-commit-not-fenced", Ok(()), heap.fence())?;
+        self.empty(heap)?;
+        for (tree, Prepared { words, .. }) in indexes {
+            match tree.tidy(heap, words) {
+                // The leaves stay as they are until there is room.
+                Err(IndexError::Heap(SpaceError::Full { .. })) => {}
+                tidied => tidied?,
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the log of changes, for which there is room. It is durable by the next fence.
-    pub(super) fn write(&self, heap: &mut Heap, changes: &Changes) -> Result<()> {
+    fn write(&self, heap: &mut Heap, changes: &Changes) -> Result<()> {
         let log = changes.encode();
         let head = [log.len() as u64, check(heap, &log)];
         let bytes: Vec<u8> = head.iter().chain(&log).flat_map(|word| word.to_le_bytes()).collect();
@@ -290,7 +339,7 @@ impl UndoLog {
     }
 
     /// Empties the log. It is durable by the next fence.
-    pub(super) fn empty(&self, heap: &mut Heap) -> Result<()> {
+    fn empty(&self, heap: &mut Heap) -> Result<()> {
         Ok(heap.store_word(self.slot, CHECK_AT, 0)?)
     }
 }
