@@ -22,6 +22,7 @@ mod redo_log;
 pub use kind::Kind;
 mod house;
 pub mod nvm_inp;
+pub mod nvm_log;
 mod undo_log;
 
 use crate::index::Direction;

@@ -55,6 +55,8 @@ pub enum Histories {
     Log,
     /// A partition under NVM-InP.
     NvmInP,
+    /// A partition under NVM-Log.
+    NvmLog,
 }
 
 impl Histories {
@@ -85,6 +87,7 @@ impl Histories {
             Self::InP => "table, InP".to_owned(),
             Self::Log => "table, Log".to_owned(),
             Self::NvmInP => "table, NVM-InP".to_owned(),
+            Self::NvmLog => "table, NVM-Log".to_owned(),
         }
     }
 }
@@ -115,6 +118,8 @@ macro_rules! bugs {
                 LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
                 Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
                 Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
+                LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, NvmLog, Objects, Pages, Partitions,
                 RenamedFiles, Snapshots, Space,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
@@ -338,6 +343,18 @@ bugs! {
         "Recovery keeps a transaction whose changes it finds, and does not store them again.";
     "table.nvm-inp-undo-not-fenced" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "The undo log is emptied before what it undid is durable.";
+    "table.nvm-log-undo-skipped" "table/src/method/undo_log.rs", NvmLog, Memory, 20,
+        "Recovery empties the undo log of half a transaction, and undoes nothing.";
+    "table.nvm-log-immutable-first" "table/src/method/nvm_log/list.rs", NvmLog, Memory, 20,
+        "A memtable is listed as immutable before the new mutable one is there.";
+    "table.nvm-log-lists-unfenced-output" "table/src/method/nvm_log/list.rs", NvmLog, Memory, 20,
+        "The inputs of a compaction are dropped before all of its output is durable.";
+    "table.nvm-log-unfinished-output-kept" "table/src/method/nvm_log.rs", NvmLog, Memory, 20,
+        "Opening does not drop what an unfinished compaction has built.";
+    "table.nvm-log-tombstone-dropped-early" "table/src/method/nvm_log/compaction.rs", NvmLog, Memory, 20,
+        "A compaction drops a tombstone of a key that an older memtable has.";
+    "table.nvm-log-filter-without-tombstones" "table/src/method/nvm_log/compaction.rs", NvmLog, Memory, 20,
+        "The filter of a merged memtable does not let the keys of tombstones pass.";
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use halite_lab::{
 use halite_sim::planted::Bug;
 use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
 use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
+use methods::{CowStorage, Methods, NvmInPStorage, NvmLogStorage};
 use small_stores::SmallStore;
 
 /// Looks at the histories of the first seeds, up to a violation; replays that.
@@ -40,6 +41,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         Histories::InP => return explore(&Methods::<InPStorage>::NEW, rules, look),
         Histories::Log => return explore(&Methods::<LogStorage>::NEW, rules, look),
         Histories::NvmInP => return explore(&Methods::<NvmInPStorage>::NEW, rules, look),
+        Histories::NvmLog => return explore(&Methods::<NvmLogStorage>::NEW, rules, look),
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);
             return explore(&subject.with_partitions(3), rules, look);

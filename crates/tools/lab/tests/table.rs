@@ -18,6 +18,7 @@ use halite_table::Kind;
 use methods::{CowStorage, Methods, NvmInPStorage, SmallNvmInPStorage};
 use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
 use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
+use methods::{CowStorage, Methods, NvmInPStorage, NvmLogStorage};
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
 
@@ -109,6 +110,8 @@ fn nvm_inp_partitions_survive() {
 #[test]
 fn transactions_over_partitions_survive() {
     let subject = Partitions(Kind::NvmInP);
+fn nvm_log_partitions_survive() {
+    let subject = Methods::<NvmLogStorage>::NEW;
     Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
 }
 

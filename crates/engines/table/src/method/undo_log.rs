@@ -259,7 +259,7 @@ impl UndoLog {
             let is_whole = planted!("table.nvm-inp-undoes-whole", false, changes.are_there(heap));
             match is_whole {
                 true => planted!("table.nvm-inp-kept-not-stored", Ok(()), changes.keep(heap))?,
-                false => changes.undo(heap)?,
+                false => planted!("table.nvm-log-undo-skipped", Ok(()), changes.undo(heap))?,
             }
             planted!("table.nvm-inp-undo-not-fenced", Ok(()), heap.fence())?;
         }

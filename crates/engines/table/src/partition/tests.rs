@@ -1,9 +1,10 @@
 //! Random programs over every method, compared with a map.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
-use halite_alloc::Segments;
+use halite_alloc::{Device, Segments};
 use halite_disk::Disk;
 use halite_pmem::PoolOptions;
 use halite_wal::Shape;
@@ -17,6 +18,7 @@ use crate::method::cow::Cow;
 use crate::method::inp::{self, InP};
 use crate::method::log_structured::{self, LogStructured};
 use crate::method::nvm_inp::{self, NvmInP};
+use crate::method::nvm_log::{self, NvmLog};
 use crate::{KeyRange, Type, Value, ValueRef, values};
 
 mod refusals;
@@ -78,15 +80,37 @@ impl Medium for LoggedMedium {
 
 /// A pool in a file, which a kill leaves as it is.
 struct HeapMedium(TempDir);
+/// A method in a heap.
+trait InHeap: Method + Sized {
+    fn open(device: &Device) -> Self;
+}
 
-impl Medium for HeapMedium {
-    type Method = NvmInP;
+impl InHeap for NvmInP {
+    fn open(device: &Device) -> Self {
+        Self::open(device, nvm_inp::Options { node_len: 256 }).unwrap()
+    }
+}
+
+impl InHeap for NvmLog {
+    /// With memtables that some rows fill.
+    fn open(device: &Device) -> Self {
+        let options =
+            nvm_log::Options { node_len: 256, memtable_bytes: 6_000, fanout: 2, step_keys: 3 };
+        Self::open(device, options).unwrap()
+    }
+}
+
+/// A pool in a file, which a kill leaves as it is.
+struct HeapMedium<M>(TempDir, PhantomData<M>);
+
+impl<M: InHeap> Medium for HeapMedium<M> {
+    type Method = M;
 
     fn new() -> Self {
-        Self(tempfile::tempdir_in("/dev/shm").unwrap())
+        Self(tempfile::tempdir_in("/dev/shm").unwrap(), PhantomData)
     }
 
-    fn open(&self) -> NvmInP {
+    fn open(&self) -> M {
         let path = self.0.path().join("pool");
         let mut options = PoolOptions::default();
         options.size_max = 64 << 20;
@@ -127,6 +151,7 @@ impl Medium for RunsMedium {
             true => LogStructured::open(&disk, options).unwrap(),
             false => LogStructured::create(&disk, 7, options).unwrap(),
         }
+        M::open(&segments.device(1))
     }
 }
 
@@ -448,6 +473,11 @@ proptest! {
 
     #[test]
     fn nvm_inp_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
-        run::<HeapMedium>(&steps);
+        run::<HeapMedium<NvmInP>>(&steps);
+    }
+
+    #[test]
+    fn nvm_log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<HeapMedium<NvmLog>>(&steps);
     }
 }

@@ -28,6 +28,7 @@ use halite_table::{Method, Result};
 use self::open::Open;
 use self::refusal::refusal;
 use self::steps::{Step, draw, draw_first, model};
+use halite_table::method::nvm_log::{self, NvmLog};
 use halite_table::{
     Catalog, Change, Error, KeyRange, Method, Partition, Result, Row, Table, TableSchema, Type,
     values,
@@ -169,7 +170,39 @@ impl Storage for LogStorage {
             true => LogStructured::open(&disk, options),
             false => LogStructured::create(&disk, 7, options),
         }
+        let segments = segments(medium, Self::CAPACITY)?;
+        NvmInP::open(&segments.device(1), nvm_inp::Options { node_len: 256 })
     }
+}
+
+pub(crate) enum NvmLogStorage {}
+
+impl Storage for NvmLogStorage {
+    type Method = NvmLog;
+
+    const NAME: &'static str = "table:nvm-log";
+    const CAPACITY: u64 = 32 << 20;
+
+    /// With memtables that some rows fill, and steps of a few keys.
+    fn open(medium: &Medium) -> Result<NvmLog> {
+        let segments = segments(medium, Self::CAPACITY)?;
+        let options =
+            nvm_log::Options { node_len: 256, memtable_bytes: 2_000, fanout: 2, step_keys: 5 };
+        NvmLog::open(&segments.device(1), options)
+    }
+}
+
+/// The segments of a heap's pool.
+fn segments(medium: &Medium, capacity: u64) -> Result<Arc<Segments>, SpaceError> {
+    let mut options = PoolOptions::default();
+    (options.size_max, options.medium) = (capacity, Some(medium.clone()));
+    let path = Path::new("pool");
+    if Pool::exists(path, &options) {
+        return Segments::open(path, &options);
+    }
+    let segments = Segments::create(path, &options)?;
+    segments.install()?;
+    Ok(segments)
 }
 
 /// A step of a partition's user.
