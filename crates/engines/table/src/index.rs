@@ -5,8 +5,9 @@
 //! | [`volatile`] | DRAM | 64 B to 16 KiB, changed in place | InP, Log |
 //! | [`nonvolatile`] | a heap | 256 B to 16 KiB, entries shown by one word | NVM-InP, NVM-Log |
 //! | [`cow_file`] | a file | pages of 256 B to 16 KiB, copied on write | CoW |
+//! | `cow_heap` | a heap | 256 B to 16 KiB, copied on write | NVM-CoW |
 //!
-//! `node.rs` has the format of a node, and `btree.rs` the algorithm, which the first and the last share. A tree has one owner:
+//! `node.rs` has the format of a node, and `btree.rs` the algorithm, which all but the second share. A tree has one owner:
 //! changes take `&mut self`.
 
 mod btree;
@@ -14,6 +15,7 @@ mod error;
 mod node;
 
 pub mod cow_file;
+pub(crate) mod cow_heap;
 pub mod nonvolatile;
 pub mod volatile;
 

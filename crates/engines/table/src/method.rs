@@ -12,10 +12,12 @@
 //! changes, aborts and savepoints, is the same for all methods ([`Partition`](crate::Partition)), so that what they cost
 //! can be compared.
 
+mod catalog_slot;
 pub mod cow;
 mod kind;
 pub mod inp;
 pub mod log_structured;
+pub mod nvm_cow;
 pub mod nvm_inp;
 mod redo_log;
 

@@ -63,6 +63,16 @@ pub(crate) struct WordChange {
     pub(crate) after: u64,
 }
 
+/// A tuple that was written in place of another one.
+#[derive(Debug)]
+pub(crate) struct Replaced {
+    pub(crate) tuple: NvPtr<Tuple>,
+    /// Its slots that are new, to be activated: the others it has from the former tuple.
+    pub(crate) activated: Vec<AnyPtr>,
+    /// Slots of the former tuple that it has not.
+    pub(crate) freed: Vec<AnyPtr>,
+}
+
 /// What a change of columns does to a tuple.
 #[derive(Debug, Default)]
 pub(crate) struct TupleChange {
@@ -108,9 +118,15 @@ impl Tuples<'_> {
             }
         }
         self.seal(&mut bytes);
-        let tuple = heap.reserve::<Tuple>(self.owner, bytes.len() as u64)?;
+        let tuple = self.write_fixed(heap, &bytes)?;
         slots.push(tuple.any());
-        heap.write(tuple, 0, &bytes)?;
+        Ok(tuple)
+    }
+
+    /// Writes the bytes of a tuple to a slot that it reserves.
+    fn write_fixed(self, heap: &mut Heap, bytes: &[u8]) -> Result<NvPtr<Tuple>> {
+        let tuple = heap.reserve::<Tuple>(self.owner, bytes.len() as u64)?;
+        heap.write(tuple, 0, bytes)?;
         Ok(tuple)
     }
 
@@ -190,16 +206,47 @@ impl Tuples<'_> {
         if planned.is_err() {
             cancel(heap, &result.activated)?;
         }
-        planned.map(|()| result)
+        let (before, after) = planned?;
+        let words = before.as_chunks().0.iter().zip(after.as_chunks().0);
+        for (at, (before, after)) in (0..).step_by(8).zip(words) {
+            if before != after {
+                let (before, after) = (u64::from_le_bytes(*before), u64::from_le_bytes(*after));
+                result.words.push(WordChange { at, before, after });
+            }
+        }
+        Ok(result)
     }
 
+    /// Writes what a change makes of a tuple as another one, to slots that it reserves. The slots of long columns that do
+    /// not change belong to the new tuple then; the former one is as before, and leads to them, too.
+    pub(crate) fn replace(
+        self,
+        heap: &mut Heap,
+        tuple: NvPtr<Tuple>,
+        changes: &[Change<'_>],
+    ) -> Result<Replaced> {
+        let mut long = TupleChange::default();
+        let written = self
+            .plan(heap, tuple, changes, &mut long)
+            .and_then(|(_, after)| self.write_fixed(heap, &after));
+        if written.is_err() {
+            cancel(heap, &long.activated)?;
+        }
+        let TupleChange { mut activated, mut freed, .. } = long;
+        let written = written?;
+        activated.push(written.any());
+        freed.push(tuple.any());
+        Ok(Replaced { tuple: written, activated, freed })
+    }
+
+    /// Writes the long values of a change, and returns the tuple's bytes before and after it.
     fn plan(
         self,
         heap: &mut Heap,
         tuple: NvPtr<Tuple>,
         changes: &[Change<'_>],
         result: &mut TupleChange,
-    ) -> Result<()> {
+    ) -> Result<(Vec<u8>, Vec<u8>)> {
         let before = self.slot(heap, tuple)?.to_vec();
         let mut after = before.clone();
         for (number, &Change { column, value }) in changes.iter().enumerate() {
@@ -230,14 +277,7 @@ impl Tuples<'_> {
             FixedMut::new(self.schema, &mut after[HEAD..]).set_cell(column, word);
         }
         self.seal(&mut after);
-        let words = before.as_chunks().0.iter().zip(after.as_chunks().0);
-        for (at, (before, after)) in (0..).step_by(8).zip(words) {
-            if before != after {
-                let (before, after) = (u64::from_le_bytes(*before), u64::from_le_bytes(*after));
-                result.words.push(WordChange { at, before, after });
-            }
-        }
-        Ok(())
+        Ok((before, after))
     }
 }
 

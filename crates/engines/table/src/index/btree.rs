@@ -26,7 +26,7 @@ pub(crate) const LEVELS_MAX: usize = 40;
 /// The root of a tree: its node, and how many levels of inner nodes there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Root {
-    pub(crate) id: u32,
+    pub(crate) id: u64,
     pub(crate) level: u8,
 }
 
@@ -43,31 +43,31 @@ pub(crate) trait Read {
     const LEAF: Shape;
 
     /// A node, which has to be of this level.
-    fn node(&self, id: u32, level: u8) -> Result<Self::Node<'_>, Self::Error>;
+    fn node(&self, id: u64, level: u8) -> Result<Self::Node<'_>, Self::Error>;
 
     /// A long key, by its reference and its length.
-    fn long_key(&self, reference: u32, len: usize) -> Result<Cow<'_, [u8]>, Self::Error>;
+    fn long_key(&self, reference: u64, len: usize) -> Result<Cow<'_, [u8]>, Self::Error>;
 }
 
 /// Nodes that can be changed. After an error the tree is in no defined state, and the store drops the changes.
 pub(crate) trait Nodes: Read {
     /// Makes a node writable, under the number that it then has.
-    fn make_own(&mut self, id: u32, level: u8) -> Result<u32, Self::Error>;
+    fn make_own(&mut self, id: u64, level: u8) -> Result<u64, Self::Error>;
 
     /// A writable node.
-    fn node_mut(&mut self, id: u32) -> &mut [u8];
+    fn node_mut(&mut self, id: u64) -> &mut [u8];
 
     /// A new writable node, with any bytes.
-    fn allocate(&mut self, level: u8) -> Result<u32, Self::Error>;
+    fn allocate(&mut self, level: u8) -> Result<u64, Self::Error>;
 
     /// Gives a node back.
-    fn release(&mut self, id: u32);
+    fn release(&mut self, id: u64);
 
     /// Stores a long key.
-    fn keep_long_key(&mut self, key: &[u8]) -> Result<u32, Self::Error>;
+    fn keep_long_key(&mut self, key: &[u8]) -> Result<u64, Self::Error>;
 
     /// Gives a long key back.
-    fn release_long_key(&mut self, reference: u32, len: usize) -> Result<(), Self::Error>;
+    fn release_long_key(&mut self, reference: u64, len: usize) -> Result<(), Self::Error>;
 
     /// Memory for entries, which serves again and again.
     fn scratch(&mut self) -> &mut Entries;
@@ -75,7 +75,7 @@ pub(crate) trait Nodes: Read {
 
 /// The shape of nodes of a level.
 pub(crate) const fn shape_of<S: Read>(level: u8) -> Shape {
-    if level == 0 { S::LEAF } else { Shape::INNER }
+    if level == 0 { S::LEAF } else { S::LEAF.inner() }
 }
 
 /// Finds a key in a node.
@@ -94,7 +94,7 @@ pub(crate) fn search<S: Read>(
 /// The entry of an inner node that leads to a key.
 #[inline]
 pub(crate) fn entry_to<S: Read>(store: &S, node: &[u8], key: &[u8]) -> Result<usize, S::Error> {
-    let (index, is_there) = search(store, node, Shape::INNER, key)?;
+    let (index, is_there) = search(store, node, S::LEAF.inner(), key)?;
     Ok(if is_there { index } else { index - 1 })
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn get<S: Read, T>(
     for level in (1..=level).rev() {
         let node = store.node(id, level)?;
         let index = entry_to(store, &node, key)?;
-        id = node::child(&node, index);
+        id = node::child(&node, S::LEAF.inner(), index);
     }
     let leaf = store.node(id, 0)?;
     let (index, is_there) = search(store, &leaf, S::LEAF, key)?;
@@ -118,7 +118,7 @@ pub(crate) fn get<S: Read, T>(
 
 /// The nodes from the root to the parent of a leaf, and the entry of each that was taken.
 pub(crate) struct Path {
-    steps: [(u32, u16); LEVELS_MAX],
+    steps: [(u64, u16); LEVELS_MAX],
     len: usize,
 }
 
@@ -127,12 +127,12 @@ impl Path {
         Self { steps: [(0, 0); LEVELS_MAX], len: 0 }
     }
 
-    fn push(&mut self, id: u32, index: usize) {
+    fn push(&mut self, id: u64, index: usize) {
         self.steps[self.len] = (id, index as u16);
         self.len += 1;
     }
 
-    fn pop(&mut self) -> Option<(u32, usize)> {
+    fn pop(&mut self) -> Option<(u64, usize)> {
         self.len = self.len.checked_sub(1)?;
         let (id, index) = self.steps[self.len];
         Some((id, index.into()))
@@ -140,14 +140,14 @@ impl Path {
 }
 
 /// Descends to the leaf of a key, and makes each node on the way writable. Returns the leaf too.
-fn descend<S: Nodes>(store: &mut S, root: &mut Root, key: &[u8]) -> Result<(Path, u32), S::Error> {
+fn descend<S: Nodes>(store: &mut S, root: &mut Root, key: &[u8]) -> Result<(Path, u64), S::Error> {
     let mut path = Path::new();
     root.id = store.make_own(root.id, root.level)?;
     let mut id = root.id;
     for level in (1..=root.level).rev() {
         let parent = store.node(id, level)?;
         let index = entry_to(store, &parent, key)?;
-        let child = node::child(&parent, index);
+        let child = node::child(&parent, S::LEAF.inner(), index);
         drop(parent);
         path.push(id, index);
         id = own_child(store, (id, index), child, level - 1)?;
@@ -158,14 +158,15 @@ fn descend<S: Nodes>(store: &mut S, root: &mut Root, key: &[u8]) -> Result<(Path
 /// Makes a child writable, and tells its parent the number.
 fn own_child<S: Nodes>(
     store: &mut S,
-    (parent, index): (u32, usize),
-    child: u32,
+    (parent, index): (u64, usize),
+    child: u64,
     level: u8,
-) -> Result<u32, S::Error> {
+) -> Result<u64, S::Error> {
     let own = store.make_own(child, level)?;
     if own != child {
-        let parent = store.node_mut(parent);
-        node::value_mut(parent, Shape::INNER, index).copy_from_slice(&own.to_le_bytes());
+        let (parent, shape) = (store.node_mut(parent), S::LEAF.inner());
+        let number = &own.to_le_bytes()[..shape.reference];
+        node::value_mut(parent, shape, index).copy_from_slice(number);
     }
     Ok(own)
 }

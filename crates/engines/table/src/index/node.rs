@@ -4,16 +4,16 @@
 //!  count u16 | prefix u16 | records u16 | dead u16 || slot | slot | ...  --> free <-- ... | record | record || prefix
 //!
 //!  slot:   head u64 | record at u16 | key u16     key: length of the suffix; with bit 15, of a long key as a whole
-//!  record: length of the value u16, unless all values are as long | value | rest of the suffix, or reference u32
+//!  record: length of the value u16, unless all values are as long | value | rest of the suffix, or reference
 //! ```
 //!
 //! The *prefix* is common to all keys of the node and stored once. A key without it is its *suffix*; the first 8 bytes
 //! of that, padded with zeros, are the *head*, a number by which nearly all comparisons are decided within the slots.
 //! The *rest* is behind the head. A *long* key, longer than [`Shape::key_max`], is stored elsewhere whole, and the node
-//! has a reference to it: four bytes, so that a node has room for several entries whatever their keys are.
+//! has a reference to it: short, so that a node has room for several entries whatever their keys are.
 //!
 //! In an inner node a value is the number of a child, and the first entry has no key: its child has all keys below
-//! the key of the second. `dead` counts bytes of records that were removed; `entries.rs` packs a node anew.
+//! the key of the second. Numbers of children and references have four bytes, or eight ([`Shape::reference`]). `dead` counts bytes of records that were removed; `entries.rs` packs a node anew.
 //!
 //! Costs: a search in a node of n entries reads the prefix and about log2 n slots, and a record per slot of an equal
 //! head. An insertion moves the slots behind it, 12 B each.
@@ -31,9 +31,6 @@ pub(crate) const HEAD: usize = 8;
 /// Bytes of a slot.
 pub(crate) const SLOT: usize = 12;
 
-/// Bytes of a reference to a long key.
-pub(crate) const REFERENCE: usize = 4;
-
 /// Bytes of a key that the slot has.
 const IN_SLOT: usize = 8;
 
@@ -47,15 +44,22 @@ pub(crate) struct Shape {
     pub(crate) value: Option<usize>,
     /// Entries without a key: 1 in an inner node.
     pub(crate) keyless: usize,
+    /// Bytes of a reference to a long key, and of the number of a child: 4 or 8.
+    pub(crate) reference: usize,
 }
 
 impl Shape {
-    /// An inner node: numbers of children.
-    pub(crate) const INNER: Self = Self { value: Some(4), keyless: 1 };
-    /// A leaf of numbers.
-    pub(crate) const NUMBERS: Self = Self { value: Some(8), keyless: 0 };
-    /// A leaf of byte strings.
-    pub(crate) const BYTES: Self = Self { value: None, keyless: 0 };
+    /// A leaf of numbers, with references of 4 bytes.
+    pub(crate) const NUMBERS: Self = Self { value: Some(8), keyless: 0, reference: 4 };
+    /// A leaf of byte strings, with references of 4 bytes.
+    pub(crate) const BYTES: Self = Self { value: None, keyless: 0, reference: 4 };
+    /// A leaf of numbers, with references of 8 bytes, for nodes of 240 bytes or more.
+    pub(crate) const WORDS: Self = Self { value: Some(8), keyless: 0, reference: 8 };
+
+    /// The shape of the inner nodes above such leaves: numbers of children.
+    pub(crate) const fn inner(self) -> Self {
+        Self { value: Some(self.reference), keyless: 1, reference: self.reference }
+    }
 
     /// The longest prefix that a node of `len` bytes stores.
     pub(crate) const fn prefix_max(len: usize) -> usize {
@@ -83,7 +87,7 @@ impl Shape {
 
     /// Bytes that the record has of a key with nothing in the prefix.
     const fn rest_len(self, len: usize, key_len: usize) -> usize {
-        if key_len > self.key_max(len) { REFERENCE } else { key_len.saturating_sub(IN_SLOT) }
+        if key_len > self.key_max(len) { self.reference } else { key_len.saturating_sub(IN_SLOT) }
     }
 
     /// Bytes of a record beside the rest of the key.
@@ -193,8 +197,8 @@ impl Slot {
     }
 
     /// Bytes of the key in the record.
-    fn rest_len(self) -> usize {
-        if self.is_long() { REFERENCE } else { self.key_len().saturating_sub(IN_SLOT) }
+    fn rest_len(self, shape: Shape) -> usize {
+        if self.is_long() { shape.reference } else { self.key_len().saturating_sub(IN_SLOT) }
     }
 
     /// The place and the length of the value.
@@ -210,11 +214,11 @@ impl Slot {
     #[inline]
     fn rest(self, node: &[u8], shape: Shape) -> &[u8] {
         let (at, len) = self.value(node, shape);
-        &node[at + len..][..self.rest_len()]
+        &node[at + len..][..self.rest_len(shape)]
     }
 
     fn record_len(self, node: &[u8], shape: Shape) -> usize {
-        shape.value_len(self.value(node, shape).1) + self.rest_len()
+        shape.value_len(self.value(node, shape).1) + self.rest_len(shape)
     }
 }
 
@@ -233,9 +237,17 @@ pub(crate) fn value_mut(node: &mut [u8], shape: Shape, index: usize) -> &mut [u8
 
 /// The child of an entry of an inner node.
 #[inline]
-pub(crate) fn child(node: &[u8], index: usize) -> u32 {
-    let bytes = value(node, Shape::INNER, index);
-    u32::from_le_bytes(*bytes.as_array().expect("4 bytes"))
+pub(crate) fn child(node: &[u8], shape: Shape, index: usize) -> u64 {
+    number(value(node, shape, index))
+}
+
+/// The number of a child, or a reference.
+#[inline]
+fn number(bytes: &[u8]) -> u64 {
+    match bytes.as_array() {
+        Some(bytes) => u32::from_le_bytes(*bytes).into(),
+        None => u64::from_le_bytes(*bytes.as_array().expect("4 or 8 bytes")),
+    }
 }
 
 /// A key as a node has it.
@@ -244,7 +256,7 @@ pub(crate) enum Key<'a> {
     /// The prefix, the bytes in the slot of which so many count, and the rest.
     Whole(&'a [u8], [u8; IN_SLOT], usize, &'a [u8]),
     /// A reference to a long key, and its length.
-    Long(u32, usize),
+    Long(u64, usize),
 }
 
 impl Key<'_> {
@@ -264,7 +276,7 @@ pub(crate) fn key(node: &[u8], shape: Shape, index: usize) -> Key<'_> {
     let slot = Slot::of(node, index);
     let rest = slot.rest(node, shape);
     if slot.is_long() {
-        return Key::Long(u32::from_le_bytes(*rest.as_array().expect("4 bytes")), slot.key_len());
+        return Key::Long(number(rest), slot.key_len());
     }
     Key::Whole(prefix(node), slot.head.to_be_bytes(), slot.key_len().min(IN_SLOT), rest)
 }
@@ -290,7 +302,7 @@ pub(crate) fn search<E>(
     node: &[u8],
     shape: Shape,
     key: &[u8],
-    long: impl Fn(u32, usize) -> Result<Ordering, E>,
+    long: impl Fn(u64, usize) -> Result<Ordering, E>,
 ) -> Result<(usize, bool), E> {
     let count = count(node);
     if count <= shape.keyless {
@@ -313,10 +325,7 @@ pub(crate) fn search<E>(
                     false => {
                         rest.cmp(rest_of(suffix)).then_with(|| slot.key_len().cmp(&suffix.len()))
                     }
-                    true => {
-                        let reference = u32::from_le_bytes(*rest.as_array().expect("4 bytes"));
-                        long(reference, slot.key_len())?
-                    }
+                    true => long(number(rest), slot.key_len())?,
                 }
             }
             order => order,
@@ -336,14 +345,17 @@ pub(crate) fn insert(
     node: &mut [u8],
     shape: Shape,
     index: usize,
-    (key, long): (&[u8], Option<u32>),
+    (key, long): (&[u8], Option<u64>),
     value: &[u8],
 ) -> bool {
     let Ok(suffix) = (if index < shape.keyless { Ok(key) } else { strip(node, key) }) else {
         return false;
     };
-    let reference = long.map(u32::to_le_bytes);
-    let rest = reference.as_ref().map_or_else(|| rest_of(suffix), |bytes| &bytes[..]);
+    let reference = long.map(u64::to_le_bytes);
+    let rest = match &reference {
+        Some(bytes) => &bytes[..shape.reference],
+        None => rest_of(suffix),
+    };
     let len = shape.value_len(value.len()) + rest.len();
     let (count, records) = (count(node), records(node));
     let slots_end = HEAD + count * SLOT;
@@ -379,7 +391,7 @@ pub(crate) fn remove(node: &mut [u8], shape: Shape, index: usize) {
     put_u16(node, 0, count - 1);
     if index < shape.keyless && count > 1 {
         let first = Slot::of(node, 0);
-        freed += first.rest_len();
+        freed += first.rest_len(shape);
         Slot { head: 0, key: 0, ..first }.put(node, 0);
     }
     put_u16(node, 6, dead(node) + freed);

@@ -172,34 +172,34 @@ impl Read for Memory {
     const LEAF: Shape = Shape::NUMBERS;
 
     #[inline]
-    fn node(&self, id: u32, _level: u8) -> Result<&[u8], Infallible> {
-        Ok(self.arena.node(id))
+    fn node(&self, id: u64, _level: u8) -> Result<&[u8], Infallible> {
+        Ok(self.arena.node(id as u32))
     }
 
-    fn long_key(&self, reference: u32, _len: usize) -> Result<Cow<'_, [u8]>, Infallible> {
+    fn long_key(&self, reference: u64, _len: usize) -> Result<Cow<'_, [u8]>, Infallible> {
         Ok(Cow::Borrowed(&self.long_keys[reference as usize]))
     }
 }
 
 impl Nodes for Memory {
-    fn make_own(&mut self, id: u32, _level: u8) -> Result<u32, Infallible> {
+    fn make_own(&mut self, id: u64, _level: u8) -> Result<u64, Infallible> {
         Ok(id)
     }
 
-    fn node_mut(&mut self, id: u32) -> &mut [u8] {
-        self.arena.node_mut(id)
+    fn node_mut(&mut self, id: u64) -> &mut [u8] {
+        self.arena.node_mut(id as u32)
     }
 
-    fn allocate(&mut self, _level: u8) -> Result<u32, Infallible> {
-        Ok(self.arena.allocate())
+    fn allocate(&mut self, _level: u8) -> Result<u64, Infallible> {
+        Ok(self.arena.allocate().into())
     }
 
-    fn release(&mut self, id: u32) {
-        self.arena.release(id);
+    fn release(&mut self, id: u64) {
+        self.arena.release(id as u32);
     }
 
-    fn keep_long_key(&mut self, key: &[u8]) -> Result<u32, Infallible> {
-        Ok(match self.free_keys.pop() {
+    fn keep_long_key(&mut self, key: &[u8]) -> Result<u64, Infallible> {
+        let place = match self.free_keys.pop() {
             Some(place) => {
                 self.long_keys[place as usize] = key.into();
                 place
@@ -208,12 +208,13 @@ impl Nodes for Memory {
                 self.long_keys.push(key.into());
                 u32::try_from(self.long_keys.len() - 1).expect("fewer than 2^32 long keys")
             }
-        })
+        };
+        Ok(place.into())
     }
 
-    fn release_long_key(&mut self, reference: u32, _len: usize) -> Result<(), Infallible> {
+    fn release_long_key(&mut self, reference: u64, _len: usize) -> Result<(), Infallible> {
         self.long_keys[reference as usize] = Box::default();
-        self.free_keys.push(reference);
+        self.free_keys.push(reference as u32);
         Ok(())
     }
 

@@ -35,6 +35,11 @@ use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
 
 use super::house::{self, CatalogSlot, OWNERS_END, check_ids, indexes, is_full, owner, root_of};
 use super::undo_log::UndoLog;
+use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
+use halite_alloc::{Device, Error as SpaceError};
+
+use self::log::UndoLog;
+use super::catalog_slot::{self, CatalogSlot, check_ids, indexes, owner};
 use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
 use crate::index::Direction;
@@ -46,6 +51,9 @@ use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
 /// Segments of the heap that one step of reclamation looks at.
 const SEGMENTS: u32 = 64;
+
+/// The root that leads to the catalog.
+const CATALOG: &str = "catalog";
 
 /// How a partition is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +103,8 @@ impl NvmInP {
         let log = UndoLog::open(&mut heap)?;
         let (catalog, catalog_slot) = house::read_catalog(&heap)?;
         check_ids(&catalog, OWNERS_END)?;
+        let catalog_slot = NvPtr::from_word(heap.root(CATALOG).unwrap_or(0));
+        let catalog = catalog_slot::read(&heap, catalog_slot)?;
         let (committed, failed) = (Ticket::default(), None);
         let trees = BTreeMap::new();
         let mut opened =
@@ -205,29 +215,13 @@ fn root_of(index: IndexId) -> String {
     format!("index {}", index.0)
 }
 
-fn seed(heap: &Heap) -> Seed {
-    Seed::new(heap.salt())
-}
-
-/// The ids of all indexes, primary and secondary, with the names of their tables.
-fn indexes(catalog: &Catalog) -> Vec<(String, IndexId)> {
-    let tables = catalog.tables().iter();
-    let of = |table: &std::sync::Arc<Table>| {
-        let ids = std::iter::once(table.primary()).chain(table.indexes().map(|index| index.id));
-        ids.map(|id| (table.schema().name().to_owned(), id)).collect::<Vec<_>>()
-    };
-    tables.flat_map(of).collect()
-}
-
 /// Writes a catalog to a slot, which the publication activates and leads to.
 fn write_catalog(
     heap: &mut Heap,
     catalog: &Catalog,
     publication: &mut Publication,
 ) -> Result<NvPtr<CatalogSlot>> {
-    let bytes = catalog.encode(seed(heap));
-    let slot = heap.reserve::<CatalogSlot>(owner(HOUSE), 8 + bytes.len() as u64)?;
-    heap.write(slot, 0, &[&(bytes.len() as u64).to_le_bytes()[..], &bytes].concat())?;
+    let slot = catalog_slot::write(heap, owner(HOUSE), catalog)?;
     publication.activate(slot);
     publication.set_root(CATALOG, slot.word());
     Ok(slot)

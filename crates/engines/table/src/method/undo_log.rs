@@ -33,6 +33,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::house::{HOUSE, owner};
 use crate::index::Error as IndexError;
 use crate::index::nonvolatile::{LeafNode, NonVolatileTree, Prepared};
+use super::HOUSE;
+use crate::index::nonvolatile::LeafNode;
+use crate::method::catalog_slot::owner;
 use crate::tuple::Tuple;
 use crate::{Error, Result};
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
 use halite_disk::Disk;
@@ -17,6 +18,7 @@ use crate::index::cow_file::Options;
 use crate::method::cow::Cow;
 use crate::method::inp::{self, InP};
 use crate::method::log_structured::{self, LogStructured};
+use crate::method::nvm_cow::{self, NvmCow};
 use crate::method::nvm_inp::{self, NvmInP};
 use crate::method::nvm_log::{self, NvmLog};
 use crate::{KeyRange, Type, Value, ValueRef, values};
@@ -152,7 +154,38 @@ impl Medium for RunsMedium {
             false => LogStructured::create(&disk, 7, options).unwrap(),
         }
         M::open(&segments.device(1))
+    fn open(&self) -> NvmInP {
+        let segments = pool(&self.0);
+        NvmInP::open(&segments.device(1), nvm_inp::Options { node_len: 256 }).unwrap()
     }
+}
+
+struct NvmCowMedium(TempDir);
+
+impl Medium for NvmCowMedium {
+    type Method = NvmCow;
+
+    fn new() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").unwrap())
+    }
+
+    fn open(&self) -> NvmCow {
+        let segments = pool(&self.0);
+        NvmCow::open(&segments.device(1), nvm_cow::Options { node_len: 256 }).unwrap()
+    }
+}
+
+/// The pool in a folder, which is made if it is not there.
+fn pool(folder: &TempDir) -> Arc<Segments> {
+    let path = folder.path().join("pool");
+    let mut options = PoolOptions::default();
+    options.size_max = 64 << 20;
+    if path.exists() {
+        return Segments::open(&path, &options).unwrap();
+    }
+    let segments = Segments::create(&path, &options).unwrap();
+    segments.install().unwrap();
+    segments
 }
 
 fn schema() -> TableSchema {
@@ -479,5 +512,10 @@ proptest! {
     #[test]
     fn nvm_log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
         run::<HeapMedium<NvmLog>>(&steps);
+    }
+
+    #[test]
+    fn nvm_cow_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<NvmCowMedium>(&steps);
     }
 }

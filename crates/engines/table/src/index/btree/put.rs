@@ -54,7 +54,7 @@ pub(crate) fn put<S: Nodes>(
 /// An entry that is to be inserted. A long key may be stored already.
 struct Entry<'a> {
     key: &'a [u8],
-    long: Option<u32>,
+    long: Option<u64>,
     value: &'a [u8],
 }
 
@@ -63,28 +63,30 @@ fn insert<S: Nodes>(
     store: &mut S,
     root: &mut Root,
     path: &mut Path,
-    (mut id, mut level, mut index): (u32, u8, usize),
+    (mut id, mut level, mut index): (u64, u8, usize),
     entry: Entry<'_>,
 ) -> Result<(), S::Error> {
     let Some(mut split) = insert_one(store, (id, level, index), entry)? else { return Ok(()) };
     loop {
         let parent = path.pop();
         level += 1;
-        let value = split.right.to_le_bytes();
+        let shape = S::LEAF.inner();
+        let value = &split.right.to_le_bytes()[..shape.reference];
         let Some((parent, taken)) = parent else {
             let top = store.allocate(level)?;
             let node = store.node_mut(top);
             node::clear(node, &[]);
-            let is_in = node::insert(node, Shape::INNER, 0, (&[], None), &id.to_le_bytes());
+            let first = &id.to_le_bytes()[..shape.reference];
+            let is_in = node::insert(node, shape, 0, (&[], None), first);
             assert!(is_in, "an empty node has room");
             *root = Root { id: top, level };
-            let entry = Entry { key: &split.key, long: split.long, value: &value };
+            let entry = Entry { key: &split.key, long: split.long, value };
             let again = insert_one(store, (top, level, 1), entry)?;
             assert!(again.is_none(), "a node has room for two children");
             return Ok(());
         };
         (id, index) = (parent, taken + 1);
-        let entry = Entry { key: &split.key, long: split.long, value: &value };
+        let entry = Entry { key: &split.key, long: split.long, value };
         match insert_one(store, (id, level, index), entry)? {
             Some(next) => split = next,
             None => return Ok(()),
@@ -94,15 +96,15 @@ fn insert<S: Nodes>(
 
 /// The new right half of a node, and the key that divides both.
 struct Split {
-    right: u32,
+    right: u64,
     key: Vec<u8>,
-    long: Option<u32>,
+    long: Option<u64>,
 }
 
 /// Inserts an entry into a node, which splits if it has no room.
 fn insert_one<S: Nodes>(
     store: &mut S,
-    (id, level, index): (u32, u8, usize),
+    (id, level, index): (u64, u8, usize),
     Entry { key, long, value }: Entry<'_>,
 ) -> Result<Option<Split>, S::Error> {
     let shape = shape_of::<S>(level);

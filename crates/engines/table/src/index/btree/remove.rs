@@ -1,7 +1,7 @@
 //! Removal, and merges.
 
 use super::{Nodes, Path, Root, descend, own_child, search, shape_of, take};
-use crate::index::node::{self, Key, Shape};
+use crate::index::node::{self, Key};
 
 /// Removes a key, whose value is handed to `old`. Returns whether it was there; if not, nodes were made writable for
 /// nothing.
@@ -26,7 +26,7 @@ pub(crate) fn remove<S: Nodes>(
 }
 
 /// Removes an entry, and the long keys that the node then no longer has.
-fn remove_entry<S: Nodes>(store: &mut S, id: u32, level: u8, index: usize) -> Result<(), S::Error> {
+fn remove_entry<S: Nodes>(store: &mut S, id: u64, level: u8, index: usize) -> Result<(), S::Error> {
     let shape = shape_of::<S>(level);
     // The first child has no key; with it the second loses its own.
     let of_key = index.max(shape.keyless);
@@ -50,7 +50,7 @@ fn shrink<S: Nodes>(
     store: &mut S,
     root: &mut Option<Root>,
     path: &mut Path,
-    mut id: u32,
+    mut id: u64,
 ) -> Result<(), S::Error> {
     let mut level = 0;
     while let Some((parent, index)) = path.pop() {
@@ -69,7 +69,9 @@ fn shrink<S: Nodes>(
         let node = store.node(tree.id, tree.level)?;
         let next = match (node::count(&node), tree.level) {
             (0, _) => None,
-            (1, 1..) => Some(Root { id: node::child(&node, 0), level: tree.level - 1 }),
+            (1, 1..) => {
+                Some(Root { id: node::child(&node, S::LEAF.inner(), 0), level: tree.level - 1 })
+            }
             _ => return Ok(()),
         };
         drop(node);
@@ -83,7 +85,7 @@ fn shrink<S: Nodes>(
 fn merge<S: Nodes>(
     store: &mut S,
     level: u8,
-    parent: u32,
+    parent: u64,
     right_index: usize,
 ) -> Result<bool, S::Error> {
     let shape = shape_of::<S>(level);
@@ -91,8 +93,10 @@ fn merge<S: Nodes>(
     if right_index == 0 || right_index == node::count(&inner) {
         return Ok(false);
     }
-    let (left, right) = (node::child(&inner, right_index - 1), node::child(&inner, right_index));
-    let (between, between_long) = match node::key(&inner, Shape::INNER, right_index) {
+    let above = S::LEAF.inner();
+    let child = |index| node::child(&inner, above, index);
+    let (left, right) = (child(right_index - 1), child(right_index));
+    let (between, between_long) = match node::key(&inner, above, right_index) {
         Key::Long(reference, len) => {
             (store.long_key(reference, len)?.into_owned(), Some(reference))
         }
@@ -137,7 +141,7 @@ fn merge<S: Nodes>(
     }
     // Of inner nodes the merged one has the key between both now.
     if shape.keyless > 0 {
-        node::remove(store.node_mut(parent), Shape::INNER, right_index);
+        node::remove(store.node_mut(parent), above, right_index);
     } else {
         remove_entry(store, parent, level + 1, right_index)?;
     }

@@ -59,7 +59,7 @@ impl<'a, S: Read> Scan<'a, S> {
     }
 
     /// Goes down from a node to the first leaf behind a bound, in the direction of the scan.
-    fn descend(&mut self, mut id: u32, mut level: u8, bound: Bound<&[u8]>) -> Result<(), S::Error> {
+    fn descend(&mut self, mut id: u64, mut level: u8, bound: Bound<&[u8]>) -> Result<(), S::Error> {
         loop {
             let node = self.store.node(id, level)?;
             let count = node::count(&node);
@@ -81,7 +81,7 @@ impl<'a, S: Read> Scan<'a, S> {
                 self.path.push(Step { node, level, index });
                 return Ok(());
             }
-            id = node::child(&node, index);
+            id = node::child(&node, S::LEAF.inner(), index);
             self.path.push(Step { node, level, index });
             level -= 1;
         }
@@ -101,7 +101,8 @@ impl<'a, S: Read> Scan<'a, S> {
             }
             if last.level > 0 {
                 last.index = if is_forward { last.index + 1 } else { last.index - 1 };
-                let (id, level) = (node::child(&last.node, last.index), last.level - 1);
+                let (id, level) =
+                    (node::child(&last.node, S::LEAF.inner(), last.index), last.level - 1);
                 self.descend(id, level, Bound::Unbounded)?;
                 continue;
             }

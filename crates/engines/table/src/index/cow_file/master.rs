@@ -52,7 +52,7 @@ impl Master {
         bytes.extend_from_slice(&self.sequence.to_le_bytes());
         bytes.extend_from_slice(&self.pages.to_le_bytes());
         let root = self.root.unwrap_or(Root { id: 0, level: 0 });
-        bytes.extend_from_slice(&root.id.to_le_bytes());
+        bytes.extend_from_slice(&(root.id as u32).to_le_bytes());
         bytes.push(root.level);
         bytes.extend_from_slice(&self.maps.to_le_bytes());
         put_front(&mut bytes, SEED);
@@ -84,7 +84,7 @@ impl Master {
         }
         let page_len = reader.u32()? as usize;
         let (store_id, sequence, pages) = (reader.u128()?, reader.u64()?, reader.u32()?);
-        let root = Root { id: reader.u32()?, level: reader.u8()? };
+        let root = Root { id: reader.u32()?.into(), level: reader.u8()? };
         let (root, maps) = ((root.id != 0).then_some(root), reader.u64()?);
         Ok(Found::Master(Self { store_id, page_len, sequence, pages, root, maps }))
     }
@@ -105,7 +105,7 @@ impl Master {
         }
         match self.root {
             Some(root) if usize::from(root.level) >= LEVELS_MAX => Err("its root is too high"),
-            Some(root) if root.id >= self.pages => Err("its root is outside the file"),
+            Some(root) if root.id >= self.pages.into() => Err("its root is outside the file"),
             _ => Ok(()),
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn value_of<S: Read<Error = Error>>(
     })?;
     match found {
         None => Ok(None),
-        Some(Err(reason)) => Err(shared.damaged(root.map_or(0, |root| root.id), reason)),
+        Some(Err(reason)) => Err(shared.damaged(root.map_or(0, |root| root.id as u32), reason)),
         Some(Ok(Ok(bytes))) => Ok(Some(bytes)),
         Some(Ok(Err(chain))) => chain::read(shared, dirty, chain.first, chain.len).map(Some),
     }

@@ -110,7 +110,9 @@ impl Read for Shared {
 
     const LEAF: Shape = Shape::BYTES;
 
-    fn node(&self, id: u32, level: u8) -> Result<NodePage<'_>> {
+    fn node(&self, id: u64, level: u8) -> Result<NodePage<'_>> {
+        // The number of a page has four bytes.
+        let id = id as u32;
         let page = self.node_page(id)?;
         match page[page::HEAD - 1] == level {
             true => Ok(NodePage::Kept(page)),
@@ -118,8 +120,8 @@ impl Read for Shared {
         }
     }
 
-    fn long_key(&self, reference: u32, len: usize) -> Result<Cow<'_, [u8]>> {
-        Ok(Cow::Owned(super::chain::read(self, &Default::default(), reference, len)?))
+    fn long_key(&self, reference: u64, len: usize) -> Result<Cow<'_, [u8]>> {
+        Ok(Cow::Owned(super::chain::read(self, &Default::default(), reference as u32, len)?))
     }
 }
 
@@ -129,7 +131,7 @@ const ROOT_LEN: usize = 5;
 /// The root of a tree as the directory has it.
 pub(super) fn encode_root(root: Root) -> [u8; ROOT_LEN] {
     let mut bytes = [0; ROOT_LEN];
-    bytes[..4].copy_from_slice(&root.id.to_le_bytes());
+    bytes[..4].copy_from_slice(&(root.id as u32).to_le_bytes());
     bytes[4] = root.level;
     bytes
 }
@@ -137,6 +139,6 @@ pub(super) fn encode_root(root: Root) -> [u8; ROOT_LEN] {
 /// The root that these bytes are.
 pub(super) fn decode_root(bytes: &[u8]) -> Option<Root> {
     let bytes: &[u8; ROOT_LEN] = bytes.as_array()?;
-    let root = Root { id: u32::from_le_bytes(*bytes.first_chunk()?), level: bytes[4] };
+    let root = Root { id: u32::from_le_bytes(*bytes.first_chunk()?).into(), level: bytes[4] };
     (usize::from(root.level) < LEVELS_MAX).then_some(root)
 }

@@ -37,7 +37,9 @@ pub(super) fn verify(shared: &Shared, space: &Space, directory: Option<Root>) ->
         let tree = trees.key().first_chunk().map_or(0, |tree| u32::from_be_bytes(*tree));
         let root = root_of(shared, shared, directory, tree)?;
         let Some(root) = root.filter(|_| trees.key().len() == 4) else {
-            return Err(shared.damaged(directory.map_or(0, |root| root.id), "a tree has no number"));
+            return Err(
+                shared.damaged(directory.map_or(0, |root| root.id as u32), "a tree has no number")
+            );
         };
         verified.trees += 1;
         verified.entries += check_tree(shared, root, &mut reachable)?;
@@ -74,14 +76,15 @@ fn check_directory(
     visit: &mut dyn FnMut(u32) -> Result<()>,
 ) -> Result<()> {
     let Some(Root { id, level }) = root else { return Ok(()) };
-    visit(id)?;
+    visit(id as u32)?;
     let page = shared.node(id, level)?;
     for index in 0..node::count(&page) {
         if level > 0 {
-            let root = Root { id: node::child(&page, index), level: level - 1 };
+            let root =
+                Root { id: node::child(&page, Shape::BYTES.inner(), index), level: level - 1 };
             check_directory(shared, Some(root), visit)?;
         } else if decode_root(node::value(&page, Shape::BYTES, index)).is_none() {
-            return Err(shared.damaged(id, "the directory has no root for a tree"));
+            return Err(shared.damaged(id as u32, "the directory has no root for a tree"));
         }
     }
     Ok(())
@@ -101,11 +104,11 @@ fn check_tree(shared: &Shared, root: Root, reachable: &mut HashSet<u32>) -> Resu
     let (mut entries, mut last) = (0, Vec::new());
     while scan.advance()? {
         if entries > 0 && last.as_slice() >= scan.key() {
-            return Err(shared.damaged(root.id, "the keys below it are not in order"));
+            return Err(shared.damaged(root.id as u32, "the keys below it are not in order"));
         }
         // A key in the wrong subtree is not found.
         if get(shared, Some(root), scan.key(), |_| ())?.is_none() {
-            return Err(shared.damaged(root.id, "a key below it is in the wrong place"));
+            return Err(shared.damaged(root.id as u32, "a key below it is in the wrong place"));
         }
         last.clear();
         last.extend_from_slice(scan.key());

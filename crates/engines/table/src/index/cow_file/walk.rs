@@ -21,24 +21,24 @@ pub(super) fn walk<S: Read<Error = Error>>(
     visit: &mut dyn FnMut(Part) -> Result<()>,
 ) -> Result<()> {
     let Some(Root { id, level }) = root else { return Ok(()) };
-    visit(Part::Node(id))?;
+    visit(Part::Node(id as u32))?;
     let node = store.node(id, level)?;
-    let shape = if level == 0 { Shape::BYTES } else { Shape::INNER };
+    let shape = if level == 0 { Shape::BYTES } else { Shape::BYTES.inner() };
     for index in 0..node::count(&node) {
         if index >= shape.keyless
             && let Key::Long(first, len) = node::key(&node, shape, index)
         {
-            visit(Part::Chain(Chain { first, len }))?;
+            visit(Part::Chain(Chain { first: first as u32, len }))?;
         }
         if level > 0 {
-            let root = Root { id: node::child(&node, index), level: level - 1 };
+            let root = Root { id: node::child(&node, shape, index), level: level - 1 };
             walk(store, shared, Some(root), visit)?;
             continue;
         }
         match Value::decode(node::value(&node, shape, index)) {
             Ok(Value::Chain(chain)) => visit(Part::Chain(chain))?,
             Ok(Value::Whole(_)) => {}
-            Err(reason) => return Err(shared.damaged(id, reason)),
+            Err(reason) => return Err(shared.damaged(id as u32, reason)),
         }
     }
     Ok(())

@@ -54,7 +54,7 @@ impl Writer {
     /// Gives the pages of a chain back.
     fn release_chain(&mut self, chain: Chain) -> Result<()> {
         for page in chain::numbers(&self.shared, &self.dirty, chain)? {
-            self.release(page);
+            self.release(page.into());
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Writer {
         })?;
         for part in parts {
             match part {
-                Part::Node(page) => self.release(page),
+                Part::Node(page) => self.release(page.into()),
                 Part::Chain(chain) => self.release_chain(chain)?,
             }
         }
@@ -96,22 +96,22 @@ impl Read for Writer {
 
     const LEAF: Shape = Shape::BYTES;
 
-    fn node(&self, id: u32, level: u8) -> Result<NodePage<'_>> {
-        match self.dirty.get(&id) {
+    fn node(&self, id: u64, level: u8) -> Result<NodePage<'_>> {
+        match self.dirty.get(&(id as u32)) {
             Some(page) if page[HEAD - 1] == level => Ok(NodePage::Dirty(page)),
-            Some(_) => Err(self.shared.damaged(id, "it is of another level of the tree")),
+            Some(_) => Err(self.shared.damaged(id as u32, "it is of another level of the tree")),
             None => self.shared.node(id, level),
         }
     }
 
-    fn long_key(&self, reference: u32, len: usize) -> Result<Cow<'_, [u8]>> {
-        Ok(Cow::Owned(chain::read(&self.shared, &self.dirty, reference, len)?))
+    fn long_key(&self, reference: u64, len: usize) -> Result<Cow<'_, [u8]>> {
+        Ok(Cow::Owned(chain::read(&self.shared, &self.dirty, reference as u32, len)?))
     }
 }
 
 impl Nodes for Writer {
-    fn make_own(&mut self, id: u32, level: u8) -> Result<u32> {
-        if self.dirty.contains_key(&id) {
+    fn make_own(&mut self, id: u64, level: u8) -> Result<u64> {
+        if self.dirty.contains_key(&(id as u32)) {
             return Ok(id);
         }
         let copy = {
@@ -121,33 +121,35 @@ impl Nodes for Writer {
         };
         let own = self.take_page()?;
         self.dirty.insert(own, copy);
-        self.space.release_old(id);
-        Ok(own)
+        self.space.release_old(id as u32);
+        Ok(own.into())
     }
 
-    fn node_mut(&mut self, id: u32) -> &mut [u8] {
-        &mut self.dirty.get_mut(&id).expect("a node is made writable before it is changed")[HEAD..]
+    fn node_mut(&mut self, id: u64) -> &mut [u8] {
+        let page = self.dirty.get_mut(&(id as u32));
+        &mut page.expect("a node is made writable before it is changed")[HEAD..]
     }
 
-    fn allocate(&mut self, level: u8) -> Result<u32> {
+    fn allocate(&mut self, level: u8) -> Result<u64> {
         let page = self.take_page()?;
         self.dirty.insert(page, blank(self.shared.pages.len, level));
-        Ok(page)
+        Ok(page.into())
     }
 
-    fn release(&mut self, id: u32) {
+    fn release(&mut self, id: u64) {
+        let id = id as u32;
         match self.dirty.remove(&id) {
             Some(_) => self.space.release_new(id),
             None => self.space.release_old(id),
         }
     }
 
-    fn keep_long_key(&mut self, key: &[u8]) -> Result<u32> {
-        Ok(self.keep(key)?.first)
+    fn keep_long_key(&mut self, key: &[u8]) -> Result<u64> {
+        Ok(self.keep(key)?.first.into())
     }
 
-    fn release_long_key(&mut self, reference: u32, len: usize) -> Result<()> {
-        self.release_chain(Chain { first: reference, len })
+    fn release_long_key(&mut self, reference: u64, len: usize) -> Result<()> {
+        self.release_chain(Chain { first: reference as u32, len })
     }
 
     fn scratch(&mut self) -> &mut Entries {

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::{HEAD, IN_SLOT, Key, REFERENCE, SLOT, Shape, clear, count, insert, key, value};
+use super::{HEAD, IN_SLOT, Key, SLOT, Shape, clear, count, insert, key, value};
 
 /// One entry, by the places of its parts among the bytes.
 #[derive(Debug, Clone)]
 struct Entry {
     key: Range<usize>,
-    long: Option<u32>,
+    long: Option<u64>,
     value: Range<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Entries {
         &mut self,
         node: &[u8],
         shape: Shape,
-        mut long: impl FnMut(u32, usize, &mut Vec<u8>) -> Result<(), E>,
+        mut long: impl FnMut(u64, usize, &mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
         for index in 0..count(node) {
             let start = self.bytes.len();
@@ -57,7 +57,7 @@ impl Entries {
     }
 
     /// Inserts one.
-    pub(crate) fn insert(&mut self, index: usize, key: &[u8], long: Option<u32>, value: &[u8]) {
+    pub(crate) fn insert(&mut self, index: usize, key: &[u8], long: Option<u64>, value: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
@@ -67,7 +67,7 @@ impl Entries {
     }
 
     /// Gives an entry a key: the first of an inner node, when another node's come before it.
-    pub(crate) fn set_key(&mut self, index: usize, key: &[u8], long: Option<u32>) {
+    pub(crate) fn set_key(&mut self, index: usize, key: &[u8], long: Option<u64>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         let entry = &mut self.all[index];
@@ -75,7 +75,7 @@ impl Entries {
     }
 
     /// The key of an entry, and its reference if it is long.
-    pub(crate) fn key(&self, index: usize) -> (&[u8], Option<u32>) {
+    pub(crate) fn key(&self, index: usize) -> (&[u8], Option<u64>) {
         let entry = &self.all[index];
         (&self.bytes[entry.key.clone()], entry.long)
     }
@@ -101,7 +101,7 @@ impl Entries {
         let entry = &self.all[index];
         let rest = match (is_keyless, entry.long) {
             (true, _) => 0,
-            (false, Some(_)) => REFERENCE,
+            (false, Some(_)) => shape.reference,
             (false, None) => entry.key.len().saturating_sub(prefix + IN_SLOT),
         };
         SLOT + shape.value_len(entry.value.len()) + rest

@@ -6,6 +6,7 @@ use super::NvmInP;
 use crate::index::Direction;
 use crate::method::Footprint;
 use crate::method::house::owner;
+use crate::method::catalog_slot::owner;
 use crate::{KeyRange, Result};
 
 impl NvmInP {

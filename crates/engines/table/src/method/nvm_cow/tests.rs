@@ -1,0 +1,1 @@
+//! Fences, snapshots, damage, and a full pool.
