@@ -341,6 +341,7 @@ pub enum Error {
     },
 
     /// A transaction changes more than its undo log can have.
+    /// A transaction changes more than its undo log can have, or the records that make its group durable.
     #[error(
         "a transaction needs a log of {len} bytes, and a log has up to {max}; divide the transaction"
     )]

@@ -57,6 +57,8 @@ pub enum Histories {
     NvmInP,
     /// A partition under NVM-Log.
     NvmLog,
+    /// A partition under NVM-CoW, with snapshots.
+    NvmCow,
 }
 
 impl Histories {
@@ -88,6 +90,7 @@ impl Histories {
             Self::Log => "table, Log".to_owned(),
             Self::NvmInP => "table, NVM-InP".to_owned(),
             Self::NvmLog => "table, NVM-Log".to_owned(),
+            Self::NvmCow => "table, NVM-CoW".to_owned(),
         }
     }
 }
@@ -120,6 +123,8 @@ macro_rules! bugs {
                 Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
                 Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
                 LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, NvmLog, Objects, Pages, Partitions,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
+                LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, Objects, Pages, Partitions,
                 RenamedFiles, Snapshots, Space,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
@@ -355,6 +360,14 @@ bugs! {
         "A compaction drops a tombstone of a key that an older memtable has.";
     "table.nvm-log-filter-without-tombstones" "table/src/method/nvm_log/compaction.rs", NvmLog, Memory, 20,
         "The filter of a merged memtable does not let the keys of tombstones pass.";
+    "table.nvm-cow-sync-does-nothing" "table/src/method/nvm_cow.rs", NvmCow, Memory, 20,
+        "A sync returns the ticket of commits that it has not made durable.";
+    "table.nvm-cow-node-not-activated" "table/src/index/cow_heap/swap.rs", NvmCow, Memory, 20,
+        "The master leads to nodes whose slots are reserved only.";
+    "table.nvm-cow-freed-before-swap" "table/src/index/cow_heap/swap.rs", NvmCow, Memory, 20,
+        "The slots that a sync replaces are free before the master leads to the new directory.";
+    "table.nvm-cow-snapshot-not-waited-for" "table/src/index/cow_heap/swap.rs", NvmCow, Memory, 20,
+        "The slots that a sync replaces are free though a snapshot reads them.";
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use halite_sim::planted::Bug;
 use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
 use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
 use methods::{CowStorage, Methods, NvmInPStorage, NvmLogStorage};
+use methods::{CowStorage, Methods, NvmCowStorage, NvmInPStorage};
 use small_stores::SmallStore;
 
 /// Looks at the histories of the first seeds, up to a violation; replays that.
@@ -42,6 +43,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         Histories::Log => return explore(&Methods::<LogStorage>::NEW, rules, look),
         Histories::NvmInP => return explore(&Methods::<NvmInPStorage>::NEW, rules, look),
         Histories::NvmLog => return explore(&Methods::<NvmLogStorage>::NEW, rules, look),
+        Histories::NvmCow => return explore(&Methods::<NvmCowStorage>::NEW, rules, look),
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);
             return explore(&subject.with_partitions(3), rules, look);

@@ -19,6 +19,7 @@ use methods::{CowStorage, Methods, NvmInPStorage, SmallNvmInPStorage};
 use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
 use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
 use methods::{CowStorage, Methods, NvmInPStorage, NvmLogStorage};
+use methods::{CowStorage, Methods, NvmCowStorage, NvmInPStorage};
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
 
@@ -112,6 +113,8 @@ fn transactions_over_partitions_survive() {
     let subject = Partitions(Kind::NvmInP);
 fn nvm_log_partitions_survive() {
     let subject = Methods::<NvmLogStorage>::NEW;
+fn nvm_cow_partitions_survive() {
+    let subject = Methods::<NvmCowStorage>::NEW;
     Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
 }
 

@@ -10,6 +10,8 @@ mod open;
 mod refusal;
 mod steps;
 
+mod watched;
+
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use halite_table::index::cow_file;
 use halite_table::method::cow::Cow;
 use halite_table::method::inp::{self, InP};
 use halite_table::method::log_structured::{self, LogStructured};
+use halite_table::method::nvm_cow::{self, NvmCow};
 use halite_table::method::nvm_inp::{self, NvmInP};
 use halite_table::{Method, Result};
 
@@ -35,6 +38,7 @@ use halite_table::{
 };
 use halite_wal::Error as LogError;
 use halite_wal::{Error as LogError, Shape};
+use watched::Watched;
 
 /// How a method's storage is opened.
 pub(crate) trait Storage {
@@ -171,6 +175,7 @@ impl Storage for LogStorage {
             false => LogStructured::create(&disk, 7, options),
         }
         let segments = segments(medium, Self::CAPACITY)?;
+        let segments = pool(medium, Self::CAPACITY)?;
         NvmInP::open(&segments.device(1), nvm_inp::Options { node_len: 256 })
     }
 }
@@ -199,6 +204,28 @@ fn segments(medium: &Medium, capacity: u64) -> Result<Arc<Segments>, SpaceError>
     let path = Path::new("pool");
     if Pool::exists(path, &options) {
         return Segments::open(path, &options);
+pub(crate) enum NvmCowStorage {}
+
+impl Storage for NvmCowStorage {
+    type Method = Watched;
+
+    const NAME: &'static str = "table:nvm-cow";
+    const CAPACITY: u64 = 32 << 20;
+
+    fn open(medium: &Medium) -> Result<Watched> {
+        let segments = pool(medium, Self::CAPACITY)?;
+        let options = nvm_cow::Options { node_len: 256 };
+        NvmCow::open(&segments.device(1), options).map(Watched::new)
+    }
+}
+
+/// The pool of a medium, which is made if it is not there.
+fn pool(medium: &Medium, size_max: u64) -> Result<Arc<Segments>> {
+    let mut options = PoolOptions::default();
+    (options.size_max, options.medium) = (size_max, Some(medium.clone()));
+    let path = Path::new("pool");
+    if Pool::exists(path, &options) {
+        return Ok(Segments::open(path, &options)?);
     }
     let segments = Segments::create(path, &options)?;
     segments.install()?;
