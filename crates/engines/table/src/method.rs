@@ -14,18 +14,17 @@
 
 mod catalog_slot;
 pub mod cow;
-mod kind;
+mod house;
 pub mod inp;
+mod kind;
 pub mod log_structured;
 pub mod nvm_cow;
 pub mod nvm_inp;
+pub mod nvm_log;
 mod redo_log;
+mod undo_log;
 
 pub use kind::Kind;
-mod house;
-pub mod nvm_inp;
-pub mod nvm_log;
-mod undo_log;
 
 use crate::index::Direction;
 use crate::write_set::WriteSet;

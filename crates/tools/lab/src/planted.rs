@@ -59,6 +59,8 @@ pub enum Histories {
     NvmLog,
     /// A partition under NVM-CoW, with snapshots.
     NvmCow,
+    /// Two partitions of a testbed, and transactions over both.
+    Testbed,
 }
 
 impl Histories {
@@ -91,6 +93,7 @@ impl Histories {
             Self::NvmInP => "table, NVM-InP".to_owned(),
             Self::NvmLog => "table, NVM-Log".to_owned(),
             Self::NvmCow => "table, NVM-CoW".to_owned(),
+            Self::Testbed => "table, two partitions".to_owned(),
         }
     }
 }
@@ -117,15 +120,10 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, InP, Indexlog,
-                LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
-                Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, Objects, Pages, Partitions,
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
-                LoggedFiles, Lsm, LsmLog, NotedFiles, NvmInP, NvmLog, Objects, Pages, Partitions,
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, Indexlog,
-                LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, Objects, Pages, Partitions,
-                RenamedFiles, Snapshots, Space,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, InP,
+                Indexlog, Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, NvmLog, Objects, Pages,
+                Partitions,
+                RenamedFiles, Snapshots, Space, Testbed,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
             [$(PlantedBug {
@@ -337,7 +335,6 @@ bugs! {
         "The inputs of a compaction are removed before its outputs are named.";
     "table.log-tombstone-dropped-early" "table/src/method/log_structured/compaction.rs", Log, PageCache, 20,
         "A compaction drops a tombstone although a run below has its key.";
-    "table.nvm-inp-changes-before-log" "table/src/method/nvm_inp/commit.rs", NvmInP, Memory, 20,
     "table.nvm-inp-changes-before-log" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "The changes of a transaction are stored before its undo log is durable.";
     "table.nvm-inp-commit-not-fenced" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
@@ -368,6 +365,10 @@ bugs! {
         "The slots that a sync replaces are free before the master leads to the new directory.";
     "table.nvm-cow-snapshot-not-waited-for" "table/src/index/cow_heap/swap.rs", NvmCow, Memory, 20,
         "The slots that a sync replaces are free though a snapshot reads them.";
+    "table.no-decision" "table/src/testbed/commit.rs", Testbed, Memory, 20,
+        "A transaction over two partitions is committed to one after the other, without a decision.";
+    "table.decision-stays" "table/src/testbed/coordinator.rs", Testbed, Memory, 20,
+        "A decision that was carried out stays, and is carried out again at the next opening.";
 }
 
 #[cfg(test)]

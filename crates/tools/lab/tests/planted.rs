@@ -8,6 +8,7 @@ mod betree_pools;
 mod cow_trees;
 mod methods;
 mod small_stores;
+mod testbed;
 
 use std::time::Instant;
 
@@ -19,10 +20,9 @@ use halite_lab::{
     Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation,
 };
 use halite_sim::planted::Bug;
-use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
-use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
-use methods::{CowStorage, Methods, NvmInPStorage, NvmLogStorage};
-use methods::{CowStorage, Methods, NvmCowStorage, NvmInPStorage};
+use methods::{
+    CowStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage, NvmLogStorage,
+};
 use small_stores::SmallStore;
 
 /// Looks at the histories of the first seeds, up to a violation; replays that.
@@ -44,6 +44,9 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         Histories::NvmInP => return explore(&Methods::<NvmInPStorage>::NEW, rules, look),
         Histories::NvmLog => return explore(&Methods::<NvmLogStorage>::NEW, rules, look),
         Histories::NvmCow => return explore(&Methods::<NvmCowStorage>::NEW, rules, look),
+        Histories::Testbed => {
+            return explore(&testbed::Partitions(halite_table::Kind::NvmInP), rules, look);
+        }
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);
             return explore(&subject.with_partitions(3), rules, look);

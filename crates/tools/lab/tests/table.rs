@@ -15,11 +15,10 @@ use std::sync::Arc;
 use cow_trees::Trees;
 use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
 use halite_table::Kind;
-use methods::{CowStorage, Methods, NvmInPStorage, SmallNvmInPStorage};
-use methods::{CowStorage, InPStorage, Methods, NvmInPStorage};
-use methods::{CowStorage, LogStorage, Methods, NvmInPStorage};
-use methods::{CowStorage, Methods, NvmInPStorage, NvmLogStorage};
-use methods::{CowStorage, Methods, NvmCowStorage, NvmInPStorage};
+use methods::{
+    CowStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage, NvmLogStorage,
+    SmallNvmInPStorage,
+};
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
 
@@ -86,19 +85,9 @@ fn transactions_of_a_nonvolatile_tree_survive_whole_or_not_at_all() {
 }
 
 #[test]
-fn cow_partitions_survive() {
-    for rules in RULES {
-        survives(&Methods::<CowStorage>::NEW, rules, HISTORIES);
-    }
-}
-
-#[test]
 fn inp_partitions_survive() {
     for rules in RULES {
         survives(&Methods::<InPStorage>::NEW, rules, HISTORIES);
-fn log_partitions_survive() {
-    for rules in RULES {
-        survives(&Methods::<LogStorage>::NEW, rules, HISTORIES);
     }
 }
 
@@ -109,12 +98,34 @@ fn nvm_inp_partitions_survive() {
 }
 
 #[test]
-fn transactions_over_partitions_survive() {
-    let subject = Partitions(Kind::NvmInP);
-fn nvm_log_partitions_survive() {
-    let subject = Methods::<NvmLogStorage>::NEW;
+fn cow_partitions_survive() {
+    for rules in RULES {
+        survives(&Methods::<CowStorage>::NEW, rules, HISTORIES);
+    }
+}
+
+#[test]
 fn nvm_cow_partitions_survive() {
     let subject = Methods::<NvmCowStorage>::NEW;
+    Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
+}
+
+#[test]
+fn log_partitions_survive() {
+    for rules in RULES {
+        survives(&Methods::<LogStorage>::NEW, rules, HISTORIES);
+    }
+}
+
+#[test]
+fn nvm_log_partitions_survive() {
+    let subject = Methods::<NvmLogStorage>::NEW;
+    Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
+}
+
+#[test]
+fn transactions_over_partitions_survive() {
+    let subject = Partitions(Kind::NvmInP);
     Rules::ALL.into_iter().for_each(|rules| survives(&subject, rules, first_look(rules)));
 }
 

@@ -9,6 +9,9 @@ use halite_codec::Seed;
 
 use crate::{Catalog, Error, IndexId, Result, Table};
 
+/// The ids that an owner may have are below this: the heap takes the last one for its roots.
+pub(super) const OWNERS_END: u32 = (1 << 20) - 1;
+
 /// The slot of the catalog.
 #[derive(Debug)]
 pub(super) enum CatalogSlot {}
@@ -36,7 +39,7 @@ pub(super) fn read(heap: &Heap, slot: NvPtr<CatalogSlot>) -> Result<Catalog> {
     let bytes = usize::try_from(u64::from_le_bytes(*len)).ok().and_then(|len| bytes.get(..len));
     let too_long = || Error::damaged("the catalog", "it is longer than its slot");
     let catalog = Catalog::decode(bytes.ok_or_else(too_long)?, Seed::new(heap.salt()))?;
-    check_ids(&catalog)?;
+    check_ids(&catalog, OWNERS_END)?;
     Ok(catalog)
 }
 
@@ -48,12 +51,12 @@ pub(super) fn owner(id: u32) -> Owner {
     Owner::new(id).expect("the ids of the catalog are checked")
 }
 
-/// Refuses a catalog with ids that no owner of slots can have: 2^20 - 1 and above.
-pub(super) fn check_ids(catalog: &Catalog) -> Result<()> {
+/// Refuses a catalog with ids that are not below a number.
+pub(super) fn check_ids(catalog: &Catalog, end: u32) -> Result<()> {
     let tables = catalog.tables().iter().map(|table| table.id().0);
     let indexes = indexes(catalog).into_iter().map(|(_, index)| index.0);
     let dropping = catalog.dropping().iter().map(|dropping| dropping.id());
-    match tables.chain(indexes).chain(dropping).all(|id| Owner::new(id).is_some()) {
+    match tables.chain(indexes).chain(dropping).all(|id| id < end) {
         true => Ok(()),
         false => Err(Error::NoMoreIds),
     }

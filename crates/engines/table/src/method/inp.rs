@@ -40,7 +40,7 @@ use halite_wal::Shape;
 use self::checkpoint::Checkpoints;
 pub use self::recovery::Recovery;
 use self::tables::{Tables, TupleRows};
-use super::nvm_inp::check_ids;
+use super::catalog_slot::{OWNERS_END, check_ids};
 use super::redo_log::{self, RedoLog};
 use super::{Footprint, Method, Rows, Ticket};
 use crate::index::Direction;
@@ -225,7 +225,7 @@ impl Method for InP {
 
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
         self.log.check()?;
-        check_ids(&catalog)?;
+        check_ids(&catalog, OWNERS_END)?;
         // A checkpoint is of one catalog.
         self.give_up();
         self.log.append(&redo_log::catalog(&catalog, seed(self.store_id)))?;

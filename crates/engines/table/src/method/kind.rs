@@ -9,32 +9,42 @@ use crate::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Copy-on-write trees in a file.
-    Cow,
+    /// In place in memory, with a log and checkpoints in files.
+    InP,
     /// In place in a persistent heap, with an undo log of pointers.
     NvmInP,
+    /// Copy-on-write trees in a file.
+    Cow,
+    /// Copy-on-write trees in a persistent heap.
+    NvmCow,
+    /// A memtable, with a log and sorted runs in files.
+    Log,
+    /// Memtables in a persistent heap.
+    NvmLog,
 }
 
 impl Kind {
     /// All of them, each traditional one before its counterpart for persistent memory.
-    pub const ALL: &'static [Self] = &[Self::Cow, Self::NvmInP];
+    pub const ALL: &'static [Self] =
+        &[Self::InP, Self::NvmInP, Self::Cow, Self::NvmCow, Self::Log, Self::NvmLog];
 
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Cow => "cow",
+            Self::InP => "inp",
             Self::NvmInP => "nvm-inp",
+            Self::Cow => "cow",
+            Self::NvmCow => "nvm-cow",
+            Self::Log => "log",
+            Self::NvmLog => "nvm-log",
         }
     }
 
     /// Whether its partitions have files beside the pool.
     #[must_use]
     pub const fn has_files(self) -> bool {
-        match self {
-            Self::Cow => true,
-            Self::NvmInP => false,
-        }
+        matches!(self, Self::InP | Self::Cow | Self::Log)
     }
 }
 

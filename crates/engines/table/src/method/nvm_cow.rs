@@ -37,7 +37,7 @@ use halite_sim::planted;
 
 pub use self::snapshot::Snapshot;
 use self::snapshot::TreeRows;
-use super::catalog_slot::{self, CatalogSlot, check_ids, owner};
+use super::catalog_slot::{self, CatalogSlot, OWNERS_END, check_ids, owner};
 use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
 use crate::index::Direction;
@@ -227,7 +227,7 @@ impl Method for NvmCow {
     }
 
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
-        check_ids(&catalog)?;
+        check_ids(&catalog, OWNERS_END)?;
         self.sync()?;
         let is_new = |dropping: &&Dropping| !self.catalog.dropping().contains(dropping);
         let dropped: Vec<u32> =

@@ -29,31 +29,21 @@ mod verify;
 use std::collections::BTreeMap;
 
 use halite_alloc::Device;
-use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Owner, Publication, Tag, Tagged};
-use halite_codec::Seed;
 use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
 
-use super::house::{self, CatalogSlot, OWNERS_END, check_ids, indexes, is_full, owner, root_of};
-use super::undo_log::UndoLog;
-use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
-use halite_alloc::{Device, Error as SpaceError};
-
-use self::log::UndoLog;
-use super::catalog_slot::{self, CatalogSlot, check_ids, indexes, owner};
+use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
+use super::house::{self, root_of};
+use super::undo_log::{self, UndoLog};
 use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileScan, NonVolatileTree, TreeHeader};
 use crate::tuple::{Tuple, Tuples, cancel};
-use crate::tuple::{Tuple, Tuples};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
 /// Segments of the heap that one step of reclamation looks at.
 const SEGMENTS: u32 = 64;
-
-/// The root that leads to the catalog.
-const CATALOG: &str = "catalog";
 
 /// How a partition is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +57,7 @@ pub struct Options {
 impl Default for Options {
     /// Nodes of [`NODE_LEN`] bytes, and a log of 30 KiB.
     fn default() -> Self {
-        Self { node_len: NODE_LEN, log_len: log::LEN }
+        Self { node_len: NODE_LEN, log_len: undo_log::LEN }
     }
 }
 
@@ -93,18 +83,10 @@ impl NvmInP {
     /// Those of [`Heap::open`]; [`Error::Damaged`].
     pub fn open(device: &Device, options: Options) -> Result<Self> {
         let mut heap = Heap::open(device)?;
-        if heap.root(CATALOG).is_none() {
-            let mut publication = Publication::new();
-            write_catalog(&mut heap, &Catalog::new(), &mut publication)?;
-            UndoLog::create(&mut heap, options.log_len, &mut publication)?;
-            heap.publish(&mut publication)?;
-        }
-        house::furnish(&mut heap)?;
+        house::furnish(&mut heap, options.log_len)?;
         let log = UndoLog::open(&mut heap)?;
         let (catalog, catalog_slot) = house::read_catalog(&heap)?;
         check_ids(&catalog, OWNERS_END)?;
-        let catalog_slot = NvPtr::from_word(heap.root(CATALOG).unwrap_or(0));
-        let catalog = catalog_slot::read(&heap, catalog_slot)?;
         let (committed, failed) = (Ticket::default(), None);
         let trees = BTreeMap::new();
         let mut opened =
@@ -192,41 +174,6 @@ impl NvmInP {
     }
 }
 
-/// The owner of a table's tuples, or of an index's nodes.
-///
-/// # Panics
-/// If the id is none of a catalog that [`check_ids`] has passed.
-pub(super) fn owner(id: u32) -> Owner {
-    Owner::new(id).expect("the ids of the catalog are checked")
-}
-
-/// Refuses a catalog with ids that no owner of slots can have: 2^20 - 1 and above.
-pub(super) fn check_ids(catalog: &Catalog) -> Result<()> {
-    let tables = catalog.tables().iter().map(|table| table.id().0);
-    let indexes = indexes(catalog).into_iter().map(|(_, index)| index.0);
-    let dropping = catalog.dropping().iter().map(|dropping| dropping.id());
-    match tables.chain(indexes).chain(dropping).all(|id| Owner::new(id).is_some()) {
-        true => Ok(()),
-        false => Err(Error::NoMoreIds),
-    }
-}
-
-fn root_of(index: IndexId) -> String {
-    format!("index {}", index.0)
-}
-
-/// Writes a catalog to a slot, which the publication activates and leads to.
-fn write_catalog(
-    heap: &mut Heap,
-    catalog: &Catalog,
-    publication: &mut Publication,
-) -> Result<NvPtr<CatalogSlot>> {
-    let slot = catalog_slot::write(heap, owner(HOUSE), catalog)?;
-    publication.activate(slot);
-    publication.set_root(CATALOG, slot.word());
-    Ok(slot)
-}
-
 impl Method for NvmInP {
     fn name(&self) -> &'static str {
         "nvm-inp"
@@ -291,9 +238,6 @@ impl Method for NvmInP {
                 cancel(&mut self.heap, publication.activated())?;
                 Err(error)
             }
-        match self.publish_catalog(catalog) {
-            // Nothing has changed; what was reserved for it is free when the heap is opened again.
-            Err(refused) if is_full(&refused) => Err(refused),
             done => self.failing(done),
         }
     }

@@ -54,8 +54,9 @@ use halite_sim::planted;
 use self::compaction::Job;
 use self::directory::LogIndex;
 use self::memtable::Memtable;
-use super::house::{self, CatalogSlot, check_ids, indexes, is_full, root_of};
-use super::undo_log::UndoLog;
+use super::catalog_slot::{CatalogSlot, check_ids, indexes};
+use super::house::{self, root_of};
+use super::undo_log::{self, UndoLog};
 use super::{Footprint, Method, Rows, Ticket};
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileTree};
@@ -131,7 +132,7 @@ impl NvmLog {
     /// Those of [`Heap::open`]; [`Error::Damaged`].
     pub fn open(device: &Device, options: Options) -> Result<Self> {
         let mut heap = Heap::open(device)?;
-        house::furnish(&mut heap)?;
+        house::furnish(&mut heap, undo_log::LEN)?;
         let log = UndoLog::open(&mut heap)?;
         let (catalog, catalog_slot) = house::read_catalog(&heap)?;
         check_ids(&catalog, FIRST_OWNER)?;
@@ -205,7 +206,7 @@ impl NvmLog {
             match self.work(step) {
                 Ok(true) => {}
                 Ok(false) => self.credit = 0,
-                Err(error) if is_full(&error) => self.rest = REST,
+                Err(error) if error.is_refusal() => self.rest = REST,
                 Err(error) => return Err(error),
             }
         }
@@ -296,7 +297,7 @@ impl Method for NvmLog {
         check_ids(&catalog, FIRST_OWNER)?;
         match self.publish_catalog(catalog) {
             // Nothing has changed; what was reserved for it is free when the heap is opened again.
-            Err(refused) if is_full(&refused) => return Err(refused),
+            Err(refused) if refused.is_refusal() => return Err(refused),
             published => self.failing(published)?,
         }
         let dropped = self.drop_others();
@@ -309,7 +310,7 @@ impl Method for NvmLog {
         match self.work(RECLAIMED * self.options.step_keys.max(1)) {
             Ok(true) => return Ok(false),
             Ok(false) => {}
-            Err(refused) if is_full(&refused) => return Err(refused),
+            Err(refused) if refused.is_refusal() => return Err(refused),
             failed => return self.failing(failed),
         }
         if self.catalog.dropping().is_empty() {

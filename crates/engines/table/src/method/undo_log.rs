@@ -30,12 +30,10 @@ use halite_alloc::heap::{
 use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::house::{HOUSE, owner};
+use super::catalog_slot::owner;
+use super::house::HOUSE;
 use crate::index::Error as IndexError;
 use crate::index::nonvolatile::{LeafNode, NonVolatileTree, Prepared};
-use super::HOUSE;
-use crate::index::nonvolatile::LeafNode;
-use crate::method::catalog_slot::owner;
 use crate::tuple::Tuple;
 use crate::{Error, Result};
 

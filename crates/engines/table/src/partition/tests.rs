@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use halite_alloc::{Device, Segments};
 use halite_disk::Disk;
@@ -35,37 +34,24 @@ trait Medium: Sized {
     fn open(&self) -> Self::Method;
 }
 
-struct CowMedium(TempDir);
+/// A method whose storage is in files.
+trait InFiles: Method + Sized {
+    fn open(disk: &Disk) -> Self;
+}
 
-impl Medium for CowMedium {
-    type Method = Cow;
-
-    fn new() -> Self {
-        Self(tempfile::tempdir_in("/dev/shm").unwrap())
-    }
-
-    fn open(&self) -> Cow {
-        let disk = Disk::folder(self.0.path(), false).unwrap();
+impl InFiles for Cow {
+    fn open(disk: &Disk) -> Self {
         let options = Options { page_len: 1024, ..Options::default() };
         match disk.list().unwrap().iter().any(|(name, _)| name == "partition") {
-            true => Cow::open(&disk, "partition", options).unwrap(),
-            false => Cow::create(&disk, "partition", 7, options).unwrap(),
+            true => Self::open(disk, "partition", options).unwrap(),
+            false => Self::create(disk, "partition", 7, options).unwrap(),
         }
     }
 }
 
-/// A folder with a log and checkpoints, which begin often and take many steps.
-struct LoggedMedium(TempDir);
-
-impl Medium for LoggedMedium {
-    type Method = InP;
-
-    fn new() -> Self {
-        Self(tempfile::tempdir_in("/dev/shm").unwrap())
-    }
-
-    fn open(&self) -> InP {
-        let disk = Disk::folder(self.0.path(), false).unwrap();
+impl InFiles for InP {
+    /// With checkpoints that begin often and take many steps.
+    fn open(disk: &Disk) -> Self {
         let options = inp::Options {
             node_len: 128,
             memory_bytes: 64 << 20,
@@ -73,23 +59,61 @@ impl Medium for LoggedMedium {
             checkpoint_bytes: 4 << 10,
             step_bytes: 2_000,
         };
-        match InP::is_there(&disk).unwrap() {
-            true => InP::open(&disk, 7, options).unwrap(),
-            false => InP::create(&disk, 7, options).unwrap(),
+        match Self::is_there(disk).unwrap() {
+            true => Self::open(disk, 7, options).unwrap(),
+            false => Self::create(disk, 7, options).unwrap(),
         }
     }
 }
 
-/// A pool in a file, which a kill leaves as it is.
-struct HeapMedium(TempDir);
-/// A method in a heap.
+impl InFiles for LogStructured {
+    /// With so small a memtable that the rows are in several levels.
+    fn open(disk: &Disk) -> Self {
+        let options = log_structured::Options {
+            memtable_bytes: 3_000,
+            table_bytes: 4_000,
+            fanout: 2,
+            level0_max: 2,
+            step_bytes: 1_500,
+            log: Shape { file_bytes: 16 << 10, kept_bytes: 16 << 10 },
+            ..log_structured::Options::default()
+        };
+        match disk.list().unwrap().iter().any(|(name, _)| name == "MANIFEST") {
+            true => Self::open(disk, options).unwrap(),
+            false => Self::create(disk, 7, options).unwrap(),
+        }
+    }
+}
+
+/// A folder, which a kill leaves as it is.
+struct FileMedium<M>(TempDir, PhantomData<M>);
+
+impl<M: InFiles> Medium for FileMedium<M> {
+    type Method = M;
+
+    fn new() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").unwrap(), PhantomData)
+    }
+
+    fn open(&self) -> M {
+        M::open(&Disk::folder(self.0.path(), false).unwrap())
+    }
+}
+
+/// A method whose storage is in a heap.
 trait InHeap: Method + Sized {
     fn open(device: &Device) -> Self;
 }
 
 impl InHeap for NvmInP {
     fn open(device: &Device) -> Self {
-        Self::open(device, nvm_inp::Options { node_len: 256 }).unwrap()
+        Self::open(device, nvm_inp::Options { node_len: 256, log_len: 256 }).unwrap()
+    }
+}
+
+impl InHeap for NvmCow {
+    fn open(device: &Device) -> Self {
+        Self::open(device, nvm_cow::Options { node_len: 256 }).unwrap()
     }
 }
 
@@ -123,69 +147,8 @@ impl<M: InHeap> Medium for HeapMedium<M> {
             segments.install().unwrap();
             segments
         };
-        let options = nvm_inp::Options { node_len: 256, log_len: 256 };
-        NvmInP::open(&segments.device(1), options).unwrap()
-    }
-}
-
-/// Files of a folder, with so small a memtable that the rows are in several levels.
-struct RunsMedium(TempDir);
-
-impl Medium for RunsMedium {
-    type Method = LogStructured;
-
-    fn new() -> Self {
-        Self(tempfile::tempdir_in("/dev/shm").unwrap())
-    }
-
-    fn open(&self) -> LogStructured {
-        let disk = Disk::folder(self.0.path(), false).unwrap();
-        let options = log_structured::Options {
-            memtable_bytes: 3_000,
-            table_bytes: 4_000,
-            fanout: 2,
-            level0_max: 2,
-            step_bytes: 1_500,
-            log: Shape { file_bytes: 16 << 10, kept_bytes: 16 << 10 },
-            ..log_structured::Options::default()
-        };
-        match disk.list().unwrap().iter().any(|(name, _)| name == "MANIFEST") {
-            true => LogStructured::open(&disk, options).unwrap(),
-            false => LogStructured::create(&disk, 7, options).unwrap(),
-        }
         M::open(&segments.device(1))
-    fn open(&self) -> NvmInP {
-        let segments = pool(&self.0);
-        NvmInP::open(&segments.device(1), nvm_inp::Options { node_len: 256 }).unwrap()
     }
-}
-
-struct NvmCowMedium(TempDir);
-
-impl Medium for NvmCowMedium {
-    type Method = NvmCow;
-
-    fn new() -> Self {
-        Self(tempfile::tempdir_in("/dev/shm").unwrap())
-    }
-
-    fn open(&self) -> NvmCow {
-        let segments = pool(&self.0);
-        NvmCow::open(&segments.device(1), nvm_cow::Options { node_len: 256 }).unwrap()
-    }
-}
-
-/// The pool in a folder, which is made if it is not there.
-fn pool(folder: &TempDir) -> Arc<Segments> {
-    let path = folder.path().join("pool");
-    let mut options = PoolOptions::default();
-    options.size_max = 64 << 20;
-    if path.exists() {
-        return Segments::open(&path, &options).unwrap();
-    }
-    let segments = Segments::create(&path, &options).unwrap();
-    segments.install().unwrap();
-    segments
 }
 
 fn schema() -> TableSchema {
@@ -493,15 +456,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn cow_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
-        run::<CowMedium>(&steps);
-    }
-
-    #[test]
     fn inp_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
-        run::<LoggedMedium>(&steps);
-    fn log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
-        run::<RunsMedium>(&steps);
+        run::<FileMedium<InP>>(&steps);
     }
 
     #[test]
@@ -510,12 +466,22 @@ proptest! {
     }
 
     #[test]
-    fn nvm_log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
-        run::<HeapMedium<NvmLog>>(&steps);
+    fn cow_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<FileMedium<Cow>>(&steps);
     }
 
     #[test]
     fn nvm_cow_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
-        run::<NvmCowMedium>(&steps);
+        run::<HeapMedium<NvmCow>>(&steps);
+    }
+
+    #[test]
+    fn log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<FileMedium<LogStructured>>(&steps);
+    }
+
+    #[test]
+    fn nvm_log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<HeapMedium<NvmLog>>(&steps);
     }
 }

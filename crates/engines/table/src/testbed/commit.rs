@@ -33,7 +33,7 @@ impl Testbed {
             transaction.parts.iter_mut().filter(|(_, part)| has_changed(part)).collect();
         // Recovery commits the decided rows to what is durable.
         for (_, part) in &mut parts {
-            planted!("table.decision-before-sync", Ok(Ticket(0)), part.sync())?;
+            part.sync()?;
         }
         let of =
             |writes: Option<&WriteSet>, number| Part::of(number, writes.expect("it has changed"));

@@ -15,7 +15,11 @@ use super::coordinator::Coordinator;
 use super::{Shared, Testbed};
 use crate::index::cow_file;
 use crate::method::cow::Cow;
+use crate::method::inp::{self, InP};
+use crate::method::log_structured::{self, LogStructured};
+use crate::method::nvm_cow::{self, NvmCow};
 use crate::method::nvm_inp::{self, NvmInP};
+use crate::method::nvm_log::{self, NvmLog};
 use crate::method::{Kind, Method};
 use crate::{Error, Partition, Result};
 
@@ -44,12 +48,20 @@ const COORDINATOR: u16 = 1;
 const COW_FILE: &str = "partition";
 
 /// Options of the methods. Each one that is not said to be changeable is for stores that are made.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct TableOptions {
-    /// Of CoW. The bytes of the cache may change.
-    pub cow: cow_file::Options,
+    /// Of InP. All may change.
+    pub inp: inp::Options,
     /// Of NVM-InP.
     pub nvm_inp: nvm_inp::Options,
+    /// Of CoW. The bytes of the cache may change.
+    pub cow: cow_file::Options,
+    /// Of NVM-CoW.
+    pub nvm_cow: nvm_cow::Options,
+    /// Of Log. All may change.
+    pub log: log_structured::Options,
+    /// Of NVM-Log. All but the size of nodes may change.
+    pub nvm_log: nvm_log::Options,
 }
 
 impl Testbed {
@@ -169,10 +181,17 @@ impl Place<'_> {
     fn open(&self, number: usize, disk: Option<&Disk>) -> Result<Box<dyn Method + Send>> {
         let own: TableOptions = self.options.own.get();
         let disk = || disk.expect("the method has files");
+        let (device, id) = (self.device(number), self.id(number));
         Ok(match self.kind {
-            Kind::NvmInP => Box::new(NvmInP::open(&self.device(number), own.nvm_inp)?),
+            Kind::InP if self.is_made => Box::new(InP::open(disk(), id, own.inp)?),
+            Kind::InP => Box::new(InP::create(disk(), id, own.inp)?),
+            Kind::NvmInP => Box::new(NvmInP::open(&device, own.nvm_inp)?),
             Kind::Cow if self.is_made => Box::new(Cow::open(disk(), COW_FILE, own.cow)?),
-            Kind::Cow => Box::new(Cow::create(disk(), COW_FILE, self.id(number), own.cow)?),
+            Kind::Cow => Box::new(Cow::create(disk(), COW_FILE, id, own.cow)?),
+            Kind::NvmCow => Box::new(NvmCow::open(&device, own.nvm_cow)?),
+            Kind::Log if self.is_made => Box::new(LogStructured::open(disk(), own.log)?),
+            Kind::Log => Box::new(LogStructured::create(disk(), id, own.log)?),
+            Kind::NvmLog => Box::new(NvmLog::open(&device, own.nvm_log)?),
         })
     }
 

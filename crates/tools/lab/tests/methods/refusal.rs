@@ -4,6 +4,7 @@ use halite_alloc::Error as SpaceError;
 use halite_lab::Refusal;
 use halite_table::Error;
 use halite_table::index::Error as IndexError;
+use halite_wal::Error as LogError;
 
 /// Whether a partition has no room for a change.
 pub(super) fn is_full(error: &Error) -> bool {
@@ -25,7 +26,9 @@ pub(super) fn refusal(error: &Error) -> Refusal {
             | IndexError::Foreign { .. } => Some(true),
             _ => Some(false),
         },
-        Error::Damaged { .. } => Some(true),
+        Error::Damaged { .. } | Error::Foreign { .. } | Error::Version { .. } => Some(true),
+        Error::Run(error) => Some(error.file().is_some()),
+        Error::Log(LogError::Damaged { .. } | LogError::Missing { .. }) => Some(true),
         _ => Some(false),
     };
     match is_named {

@@ -13,7 +13,7 @@ use halite_sim::planted;
 use super::checkpoint::{Checkpoints, files, read::CheckpointReader};
 use super::tables::Tables;
 use super::{Options, seed};
-use crate::method::nvm_inp::check_ids;
+use crate::method::catalog_slot::{OWNERS_END, check_ids};
 use crate::method::redo_log::{Logged, LoggedChange, LoggedRow, RedoLog};
 use crate::{Change, Error, Result, Row};
 
@@ -68,7 +68,7 @@ pub(super) fn recover(disk: &Disk, store_id: u128, options: Options) -> Result<R
         recovery.batches += 1;
         match Logged::read(payload, tables.catalog(), seed(store_id))? {
             Logged::Catalog(catalog) => {
-                check_ids(&catalog)?;
+                check_ids(&catalog, OWNERS_END)?;
                 tables.alter(catalog)
             }
             Logged::Transaction(rows) => {

@@ -13,7 +13,7 @@ use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::volatile::{VolatileScan, VolatileTree};
 use crate::method::Rows;
-use crate::method::nvm_inp::{check_ids, owner};
+use crate::method::catalog_slot::{OWNERS_END, check_ids, owner};
 use crate::tuple::Tuples;
 use crate::{Catalog, Error, IndexId, IndexState, KeyRange, Result, Row, Table};
 
@@ -31,7 +31,7 @@ pub(super) struct Tables {
 impl Tables {
     /// The empty tables of a catalog.
     pub(super) fn new(options: Options, catalog: Catalog) -> Result<Self> {
-        check_ids(&catalog)?;
+        check_ids(&catalog, OWNERS_END)?;
         let mut pool = PoolOptions::default();
         (pool.in_memory, pool.size_max) = (true, options.memory_bytes);
         let segments = Segments::create(Path::new("memory"), &pool)?;

@@ -5,7 +5,7 @@ use super::tables::Tables;
 use super::{InP, seed};
 use crate::index::Direction;
 use crate::method::Footprint;
-use crate::method::nvm_inp::owner;
+use crate::method::catalog_slot::owner;
 use crate::method::redo_log::Logged;
 use crate::{Error, IndexState, KeyRange, Result, Table};
 use halite_alloc::heap::{AnyPtr, NvPtr};

@@ -6,12 +6,8 @@ use halite_alloc::heap::NvPtr;
 
 use super::NvmInP;
 use crate::index::nonvolatile::{Change, NonVolatileTree, Prepared};
-use crate::method::house::owner;
-use crate::method::undo_log::{Changes, Freed, Place, Word};
-use super::log::{Changes, Freed, Place, Word};
-use crate::index::Error as IndexError;
-use crate::index::nonvolatile::{Change, NonVolatileTree, Prepared};
 use crate::method::catalog_slot::owner;
+use crate::method::undo_log::{Changes, Freed, Place, Word};
 use crate::tuple::{Tuple, cancel};
 use crate::write_set::{RowWrite, WriteSet};
 use crate::{Error, IndexId, Result, TableId};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_alloc::Segments;
+use halite_alloc::{Error as SpaceError, Segments};
 use halite_pmem::PoolOptions;
 use tempfile::TempDir;
 
@@ -119,7 +119,7 @@ fn a_full_pool_refuses_a_transaction_and_takes_removals() {
             break error;
         }
     };
-    assert!(is_full(&error), "{error}");
+    assert!(error.is_refusal(), "{error}");
     // A statement for which there is no room leaves the partition as it was.
     let create = |partition: &mut Partition<NvmInP>, number: u32| {
         let builder = TableSchema::builder(&format!("t{number}")).column("id", Type::Int32);
@@ -129,7 +129,7 @@ fn a_full_pool_refuses_a_transaction_and_takes_removals() {
     assert!(matches!(refused, Error::Heap(_) | Error::Index(_)), "{refused}");
     let usage = partition.method().heap().usage().unwrap();
     assert!(usage.owners.values().all(|owner| owner.reserved == 0), "{usage:?}");
-    assert!(is_full(&refused), "{refused}");
+    assert!(refused.is_refusal(), "{refused}");
     let there = u64::try_from(count - 10).unwrap();
     assert_eq!(partition.verify().unwrap(), there);
     assert!(partition.get(&table, &key(&table, count)).unwrap().is_none());

@@ -5,7 +5,6 @@ use halite_alloc::heap::NvPtr;
 use super::NvmInP;
 use crate::index::Direction;
 use crate::method::Footprint;
-use crate::method::house::owner;
 use crate::method::catalog_slot::owner;
 use crate::{KeyRange, Result};
 

@@ -36,7 +36,6 @@ use super::read::read_key;
 use super::{NvmLog, SEGMENTS, bytes, filter};
 use crate::index::Direction;
 use crate::index::nonvolatile::{Change, NonVolatileTree, TreeHeader};
-use crate::method::house::is_full;
 use crate::tuple::{Tuples, cancel};
 use crate::{Error, IndexId, Result, Row, Table};
 
@@ -91,7 +90,7 @@ impl NvmLog {
             Ok(true) => {}
             Ok(false) => self.job = Some(job),
             Err(error) => {
-                if is_full(&error) {
+                if error.is_refusal() {
                     self.drop_building(job.index)?;
                 }
                 return Err(error);
@@ -129,7 +128,7 @@ impl NvmLog {
         let len = self.options.node_len;
         let made = NonVolatileTree::create(&mut self.heap, number, len, &mut publication);
         let tree = match made.map_err(Error::from) {
-            Err(error) if is_full(&error) => {
+            Err(error) if error.is_refusal() => {
                 self.give_up(number)?;
                 return Err(error);
             }
@@ -177,7 +176,7 @@ impl NvmLog {
         let slots: Vec<_> = filter.slots().collect();
         memtables[at].filter = Some(filter);
         let listed = self.publish_list(job.index, memtables, building, publication);
-        if listed.as_ref().is_err_and(is_full) {
+        if listed.as_ref().is_err_and(Error::is_refusal) {
             cancel(&mut self.heap, &slots)?;
         }
         listed

@@ -17,7 +17,8 @@ use super::filter::Filter;
 use super::memtable::{Memtable, owners};
 use super::{FIRST_OWNER, MEMTABLES_MAX};
 use crate::index::nonvolatile::NonVolatileTree;
-use crate::method::house::{HOUSE, OWNERS_END, owner, root_of};
+use crate::method::catalog_slot::{OWNERS_END, owner};
+use crate::method::house::{HOUSE, root_of};
 use crate::{Error, IndexId, Result};
 
 /// Where the words are.

@@ -10,7 +10,7 @@ use super::directory::LogIndex;
 use super::memtable::{Memtable, owners};
 use super::{FIRST_OWNER, MEMTABLES_MAX, NvmLog, SEGMENTS};
 use crate::index::nonvolatile::NonVolatileTree;
-use crate::method::house::{OWNERS_END, is_full, owner};
+use crate::method::catalog_slot::{OWNERS_END, owner};
 use crate::{IndexId, Result};
 
 impl NvmLog {
@@ -22,7 +22,7 @@ impl NvmLog {
         }
         let number = self.take_owner();
         match self.extend_list(index, number) {
-            Err(error) if is_full(&error) => {
+            Err(error) if error.is_refusal() => {
                 self.give_up(number)?;
                 let full = self.options.memtable_bytes;
                 if let Some(index) = self.indexes.get_mut(&index) {

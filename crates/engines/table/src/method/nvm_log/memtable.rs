@@ -17,7 +17,7 @@ use super::bytes::{Delta, PrimaryKey};
 use super::filter::Filter;
 use crate::Result;
 use crate::index::nonvolatile::NonVolatileTree;
-use crate::method::house::owner;
+use crate::method::catalog_slot::owner;
 use crate::tuple::{Tuple, Tuples};
 
 /// The word of a key that is removed.

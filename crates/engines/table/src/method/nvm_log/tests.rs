@@ -388,7 +388,7 @@ fn a_full_pool_refuses_a_transaction_and_takes_rows_again_when_a_table_is_droppe
         }
     };
     let error = fill(&mut partition, &table, &mut count);
-    assert!(is_full(&error), "{error}");
+    assert!(error.is_refusal(), "{error}");
     assert!(count > 2_000, "{count} rows fill the pool");
     assert_eq!(partition.verify().unwrap(), u64::try_from(count).unwrap());
     assert!(partition.get(&table, &key(&table, count)).unwrap().is_none());
@@ -400,7 +400,7 @@ fn a_full_pool_refuses_a_transaction_and_takes_rows_again_when_a_table_is_droppe
     let table = create(&mut partition);
     let before = std::mem::take(&mut count);
     let error = fill(&mut partition, &table, &mut count);
-    assert!(is_full(&error), "{error}");
+    assert!(error.is_refusal(), "{error}");
     assert!(count > before / 4 * 3, "{count} rows, and {before} before");
     assert_eq!(partition.verify().unwrap(), u64::try_from(count).unwrap());
 }

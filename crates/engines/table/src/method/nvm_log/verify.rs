@@ -6,7 +6,7 @@ use super::memtable::{Lead, Memtable, key_slot, owners};
 use super::{NvmLog, filter};
 use crate::index::Direction;
 use crate::index::nonvolatile::NonVolatileTree;
-use crate::method::house::indexes;
+use crate::method::catalog_slot::indexes;
 use crate::method::{Footprint, Rows};
 use crate::tuple::Tuples;
 use crate::{Error, IndexId, KeyRange, Result, Table};

@@ -88,7 +88,7 @@ fn opened<T: Medium>(medium: &T) -> Partition<T::Method> {
 
 #[test]
 fn an_index_for_which_there_is_no_room_is_no_hindrance() {
-    let medium = CowMedium::new();
+    let medium = FileMedium::<Cow>::new();
     let method = Tight { method: medium.open(), commits: 1, catalogs: 2 };
     let mut partition = Partition::new(method).unwrap();
     partition.create_table(schema()).unwrap();
@@ -144,13 +144,13 @@ fn refuses_a_table_of_before<T: Medium>() {
 
 #[test]
 fn a_table_that_was_changed_since_is_refused() {
-    refuses_a_table_of_before::<CowMedium>();
-    refuses_a_table_of_before::<HeapMedium>();
+    refuses_a_table_of_before::<FileMedium<Cow>>();
+    refuses_a_table_of_before::<HeapMedium<NvmInP>>();
 }
 
 #[test]
 fn a_savepoint_that_was_rolled_back_or_is_of_another_transaction_is_refused() {
-    let medium = CowMedium::new();
+    let medium = FileMedium::<Cow>::new();
     let mut partition = opened(&medium);
     let table = table(&partition);
     let insert = |partition: &mut Partition<Cow>, id: i32| {

@@ -1,0 +1,203 @@
+//! The storage of each recovery method on a medium, with sizes so small that a short history reaches all of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use halite_alloc::Segments;
+use halite_disk::{Disk, DiskModel};
+use halite_pmem::{Medium, Pool, PoolOptions};
+use halite_table::index::cow_file;
+use halite_table::method::cow::Cow;
+use halite_table::method::inp::{self, InP};
+use halite_table::method::log_structured::{self, LogStructured};
+use halite_table::method::nvm_cow::{self, NvmCow};
+use halite_table::method::nvm_inp::{self, NvmInP};
+use halite_table::method::nvm_log::{self, NvmLog};
+use halite_table::{Method, Result};
+use halite_wal::Shape;
+
+use super::watched::Watched;
+
+/// How a method's storage is opened.
+pub(crate) trait Storage {
+    type Method: Method;
+
+    /// The name of the subject.
+    const NAME: &'static str;
+
+    /// Bytes of the medium's pool.
+    const CAPACITY: u64;
+
+    /// Whether that is so little that steps fill it. What is refused then is an error that `refusal.rs` knows.
+    const FILLS: bool = false;
+
+    fn open(medium: &Medium) -> Result<Self::Method>;
+
+    /// Opens some partitions of one medium, for [`Methods::in_turns`].
+    fn open_all(medium: &Medium, count: usize) -> Result<Vec<Self::Method>> {
+        assert_eq!(count, 1, "this storage has one partition");
+        Ok(vec![Self::open(medium)?])
+    }
+}
+
+pub(crate) enum CowStorage {}
+
+impl CowStorage {
+    fn open_file(disk: &Disk, name: &str) -> Result<Cow> {
+        let options = cow_file::Options { page_len: 512, ..cow_file::Options::default() };
+        match disk.list().is_ok_and(|names| names.iter().any(|(there, _)| there == name)) {
+            true => Cow::open(disk, name, options),
+            false => Cow::create(disk, name, 7, options),
+        }
+    }
+}
+
+impl Storage for CowStorage {
+    type Method = Cow;
+
+    const NAME: &'static str = "table:cow";
+    const CAPACITY: u64 = halite_pmem::UNIT;
+
+    fn open(medium: &Medium) -> Result<Cow> {
+        Self::open_file(&Disk::model(&DiskModel::of(medium.machine())), "partition")
+    }
+
+    fn open_all(medium: &Medium, count: usize) -> Result<Vec<Cow>> {
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
+        (0..count).map(|number| Self::open_file(&disk, &format!("partition {number}"))).collect()
+    }
+}
+
+/// The segments of the pool on a medium.
+fn segments(medium: &Medium, capacity: u64) -> Result<Arc<Segments>> {
+    let mut options = PoolOptions::default();
+    (options.size_max, options.medium) = (capacity, Some(medium.clone()));
+    let path = Path::new("pool");
+    if Pool::exists(path, &options) {
+        return Ok(Segments::open(path, &options)?);
+    }
+    let segments = Segments::create(path, &options)?;
+    segments.install()?;
+    Ok(segments)
+}
+
+pub(crate) enum NvmInPStorage {}
+
+/// Short nodes and a short log, so that a history has divided nodes, and transactions that need a longer log.
+const NVM_INP: nvm_inp::Options = nvm_inp::Options { node_len: 256, log_len: 768 };
+
+impl Storage for NvmInPStorage {
+    type Method = NvmInP;
+
+    const NAME: &'static str = "table:nvm-inp";
+    const CAPACITY: u64 = 32 << 20;
+
+    fn open(medium: &Medium) -> Result<NvmInP> {
+        NvmInP::open(&segments(medium, Self::CAPACITY)?.device(1), NVM_INP)
+    }
+
+    fn open_all(medium: &Medium, count: usize) -> Result<Vec<NvmInP>> {
+        let segments = segments(medium, Self::CAPACITY)?;
+        let device = |number| NvmInP::open(&segments.device(number), NVM_INP);
+        (1..).take(count).map(device).collect()
+    }
+}
+
+/// A partition under NVM-InP in a pool without much room.
+pub(crate) enum SmallNvmInPStorage {}
+
+impl Storage for SmallNvmInPStorage {
+    type Method = NvmInP;
+
+    const NAME: &'static str = "table:nvm-inp-small";
+    const CAPACITY: u64 = 8 << 20;
+    const FILLS: bool = true;
+
+    fn open(medium: &Medium) -> Result<NvmInP> {
+        NvmInP::open(&segments(medium, Self::CAPACITY)?.device(1), NVM_INP)
+    }
+}
+
+pub(crate) enum InPStorage {}
+
+impl Storage for InPStorage {
+    type Method = InP;
+
+    const NAME: &'static str = "table:inp";
+    const CAPACITY: u64 = halite_pmem::UNIT;
+
+    fn open(medium: &Medium) -> Result<InP> {
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
+        let options = inp::Options {
+            node_len: 256,
+            memory_bytes: 16 << 20,
+            log_file_bytes: 4 << 10,
+            checkpoint_bytes: 4 << 10,
+            step_bytes: 2_000,
+        };
+        match InP::is_there(&disk)? {
+            true => InP::open(&disk, 7, options),
+            false => InP::create(&disk, 7, options),
+        }
+    }
+}
+
+pub(crate) enum LogStorage {}
+
+impl Storage for LogStorage {
+    type Method = LogStructured;
+
+    const NAME: &'static str = "table:log";
+    const CAPACITY: u64 = halite_pmem::UNIT;
+
+    fn open(medium: &Medium) -> Result<LogStructured> {
+        let disk = Disk::model(&DiskModel::of(medium.machine()));
+        // A history has some flushes and compactions.
+        let options = log_structured::Options {
+            memtable_bytes: 1_500,
+            table_bytes: 2_000,
+            fanout: 2,
+            level0_max: 2,
+            step_bytes: 1_000,
+            cache_bytes: 256 << 10,
+            log: Shape { file_bytes: 8 << 10, kept_bytes: 8 << 10 },
+            ..log_structured::Options::default()
+        };
+        match disk.list().is_ok_and(|names| names.iter().any(|(name, _)| name == "MANIFEST")) {
+            true => LogStructured::open(&disk, options),
+            false => LogStructured::create(&disk, 7, options),
+        }
+    }
+}
+
+pub(crate) enum NvmCowStorage {}
+
+impl Storage for NvmCowStorage {
+    type Method = Watched;
+
+    const NAME: &'static str = "table:nvm-cow";
+    const CAPACITY: u64 = 32 << 20;
+
+    fn open(medium: &Medium) -> Result<Watched> {
+        let segments = segments(medium, Self::CAPACITY)?;
+        let options = nvm_cow::Options { node_len: 256 };
+        NvmCow::open(&segments.device(1), options).map(Watched::new)
+    }
+}
+
+pub(crate) enum NvmLogStorage {}
+
+impl Storage for NvmLogStorage {
+    type Method = NvmLog;
+
+    const NAME: &'static str = "table:nvm-log";
+    const CAPACITY: u64 = 32 << 20;
+
+    /// With memtables that some rows fill, and steps of a few keys.
+    fn open(medium: &Medium) -> Result<NvmLog> {
+        let segments = segments(medium, Self::CAPACITY)?;
+        let options =
+            nvm_log::Options { node_len: 256, memtable_bytes: 2_000, fanout: 2, step_keys: 5 };
+        NvmLog::open(&segments.device(1), options)
+    }
+}
