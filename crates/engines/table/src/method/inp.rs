@@ -24,8 +24,8 @@
 //! deletion logs the bytes of its row, an update twice those of the columns that change. A checkpoint syncs its file, the
 //! log, and the folder. There is no fence: memory is lost with the process.
 //!
-//! **A failure** of the log's medium loses the commits since the last sync: no row is read or written any more until the
-//! partition is opened again. Lack of space, in memory, for the log or for a checkpoint, leaves everything as it was.
+//! **A failure** of the medium loses the commits since the last sync: no row is read or written any more until the partition is
+//! opened again. Lack of space, in memory, for the log or for a checkpoint, leaves everything as it was.
 
 mod change;
 mod checkpoint;
@@ -147,7 +147,7 @@ impl InP {
         self.recovery
     }
 
-    /// The reason why the last checkpoint was given up, if it was. The next one tries again.
+    /// The lack of space for which the last checkpoint was given up, if it was. The next one tries again.
     #[must_use]
     pub fn checkpoint_failure(&self) -> Option<&Error> {
         self.checkpoints.failure()

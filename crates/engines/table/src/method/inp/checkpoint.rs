@@ -14,8 +14,8 @@
 //! The checkpoint before it stays until the name is durable. So a name says that the file was whole; if it is not any more, that
 //! is damage, and opening does not go back to an older one.
 //!
-//! A failure gives the checkpoint up, and leaves the one before it and the log as they are. The next one begins when the log
-//! has grown by as much again, or is asked for.
+//! Lack of space gives the checkpoint up, and leaves the one before it and the log as they are. The next one begins when the
+//! log has grown by as much again, or is asked for. Any other failure is one of the medium, and ends the use of the partition.
 //!
 //! Costs: a step copies or reads the rows of one block, and compresses or expands it. The whole costs one sync of the file,
 //! one of the log, for which one commit waits, and one of the folder, for which another does, with one for each file of the
@@ -81,33 +81,42 @@ impl Checkpoints {
 }
 
 impl InP {
-    /// Takes the checkpoint that is under way a step further, or begins the one that is due. Its failure is not the caller's.
+    /// Takes the checkpoint that is under way a step further, or begins the one that is due. Lack of space is not the caller's
+    /// failure.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the log could not be synced.
+    /// Those of the medium: nothing is read or written any more.
     pub(super) fn advance(&mut self) -> Result<()> {
         let Checkpoints { under_way, due_at, .. } = &self.checkpoints;
         if under_way.is_none() && self.log.passed() < *due_at {
             return Ok(());
         }
-        if let Err(error) = self.step() {
-            self.failed(error);
+        match self.step_or_give_up() {
+            Err(error) if !is_refusal(&error) => Err(error),
+            _ => Ok(()),
         }
-        self.log.check()
     }
 
     /// Runs a checkpoint from its begin to its end.
+    ///
+    /// # Errors
+    /// Lack of space: it is given up. As [`InP::advance`].
     pub(super) fn whole_checkpoint(&mut self) -> Result<()> {
-        loop {
-            match self.step() {
-                Ok(false) => {}
-                Ok(true) => return Ok(()),
-                Err(error) => {
-                    self.failed(error.clone());
-                    return Err(error);
-                }
+        while !self.step_or_give_up()? {}
+        Ok(())
+    }
+
+    fn step_or_give_up(&mut self) -> Result<bool> {
+        let stepped = self.step();
+        if let Err(error) = &stepped {
+            self.give_up();
+            self.checkpoints.due_at = self.log.passed() + self.options.checkpoint_bytes;
+            self.checkpoints.failure = Some(error.clone());
+            if !is_refusal(error) {
+                return self.log.failing(stepped);
             }
         }
+        stepped
     }
 
     /// Gives up the checkpoint that is under way.
@@ -117,12 +126,6 @@ impl InP {
             // What stays is removed before the next one, or by the next opening.
             let _ = self.disk.remove(&files::unfinished_name_of(number));
         }
-    }
-
-    fn failed(&mut self, error: Error) {
-        self.give_up();
-        self.checkpoints.due_at = self.log.passed() + self.options.checkpoint_bytes;
-        self.checkpoints.failure = Some(error);
     }
 
     /// A step. Returns whether it was the last.
@@ -171,4 +174,10 @@ impl InP {
         log.release(begin)?;
         files::remove_others(disk, number)
     }
+}
+
+/// Whether the disk has no room for a file.
+fn is_refusal(error: &Error) -> bool {
+    use halite_disk::Error::{NoSpace, TooManyFiles};
+    matches!(error, Error::Disk(error) if matches!(**error, NoSpace { .. } | TooManyFiles { .. }))
 }
