@@ -119,7 +119,7 @@ impl NvmCow {
     }
 
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
-        let seed = self.store.shared().heap().salt();
+        let seed = self.store.shared().salt();
         Tuples { schema: table.schema(), owner: owner(table.id().0), seed }
     }
 
@@ -184,17 +184,14 @@ impl Method for NvmCow {
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {
         self.check()?;
         let found = self.store.get(tree_of(table, None), key)?;
-        let heap = self.store.shared().heap();
-        let tuples =
-            Tuples { seed: heap.salt(), owner: owner(table.id().0), schema: table.schema() };
+        let (tuples, heap) = (self.tuples(table), self.store.shared().heap());
         found.map(|word| tuples.row(&heap, NvPtr::from_word(word))).transpose()
     }
 
     fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check()?;
         let found = self.store.get(tree_of(table, Some(position)), entry)?;
-        let tuples = self.tuples(table);
-        let heap = self.store.shared().heap();
+        let (tuples, heap) = (self.tuples(table), self.store.shared().heap());
         let row = found.map(|word| tuples.row(&heap, NvPtr::from_word(word)));
         row.map(|row| row?.view(table.schema())?.primary_key()).transpose()
     }

@@ -104,24 +104,23 @@ impl Directory {
         Ok(place)
     }
 
-    /// Puts garbage at the end of the queue.
-    pub(super) fn append(
+    /// Takes all garbage behind one out of the queue, if the caller asks for that (behind null, all that there is), and puts
+    /// other garbage at its end, of which each leads to the next.
+    pub(super) fn queue(
         &mut self,
-        (first, last): (NvPtr<Garbage>, NvPtr<Garbage>),
+        cut_behind: Option<NvPtr<Garbage>>,
+        written: &[NvPtr<Garbage>],
         publication: &mut Publication,
     ) {
-        match self.oldest.is_null() {
+        let last = cut_behind.unwrap_or(self.newest);
+        if cut_behind.is_none() && written.is_empty() {
+            return;
+        }
+        let first = written.first().copied().unwrap_or(NvPtr::NULL);
+        match last.is_null() {
             true => self.oldest = first,
-            false => publication.store(self.newest, NEXT_AT, first.word()),
+            false => publication.store(last, NEXT_AT, first.word()),
         }
-        self.newest = last;
-    }
-
-    /// Takes all garbage behind one out, or all that there is.
-    pub(super) fn cut_behind(&mut self, last: NvPtr<Garbage>) {
-        self.newest = last;
-        if last.is_null() {
-            self.oldest = last;
-        }
+        self.newest = written.last().copied().unwrap_or(last);
     }
 }

@@ -25,6 +25,11 @@ impl Shared {
         Self { heap: RwLock::new(heap), checked, node_len, salt, snapshots }
     }
 
+    /// The seed of the checks of what is in the heap.
+    pub(crate) fn salt(&self) -> u64 {
+        self.salt
+    }
+
     /// The heap, to be read.
     pub(crate) fn heap(&self) -> RwLockReadGuard<'_, Heap> {
         self.heap.read()

@@ -12,11 +12,11 @@
 
 use std::sync::Arc;
 
-use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
+use halite_alloc::heap::{AnyPtr, DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
 use halite_sim::planted;
 
 use super::batch::Batch;
-use super::directory::{Directory, MASTER};
+use super::directory::{Directory, MASTER, Roots};
 use super::garbage::{self, Part, STEP};
 use super::store::{Alteration, CowHeap, HOUSE, is_full, owner};
 use crate::index::Result;
@@ -33,6 +33,21 @@ pub(crate) enum Reclaimed {
     Some,
     /// A snapshot needs what is left.
     Waits,
+}
+
+impl Alteration {
+    /// Adds what it changes to a directory, and to the publication of it.
+    fn apply(&self, next: &mut Directory, roots: &mut Roots, publication: &mut Publication) {
+        if next.attached != 0 {
+            publication.free(AnyPtr::from_word(next.attached));
+        }
+        publication.activate(self.attached);
+        next.attached = self.attached.word();
+        for &number in &self.dropped {
+            roots.remove(&number);
+            publication.drop_owner(owner(number));
+        }
+    }
 }
 
 impl CowHeap {
@@ -85,7 +100,7 @@ impl CowHeap {
         if self.batch.staged.is_empty() {
             self.batch.before_staged = self.directory.newest;
         }
-        next.append((place, place), &mut publication);
+        next.queue(None, &written, &mut publication);
         let swung = self.swing(heap, next, publication);
         if swung.is_err() && !self.is_lost {
             garbage::give_up(heap, &written)?;
@@ -95,6 +110,7 @@ impl CowHeap {
         Ok(())
     }
 
+    /// Makes what is left of the group durable, and the dirty directory the current one.
     fn swap(&mut self, heap: &mut Heap, alteration: Option<&Alteration>) -> Result<()> {
         let mut next = self.next_directory();
         let mut publication = Publication::new();
@@ -120,27 +136,11 @@ impl CowHeap {
         });
         freed.iter().for_each(|&slot| publication.free(slot));
         written.iter().for_each(|&garbage| publication.activate(garbage));
-        if !batch.staged.is_empty() {
-            next.cut_behind(batch.before_staged);
-        }
-        match (written.first(), written.last()) {
-            (Some(&first), Some(&last)) => next.append((first, last), &mut publication),
-            _ if !batch.staged.is_empty() && !batch.before_staged.is_null() => {
-                publication.store(batch.before_staged, garbage::NEXT_AT, 0);
-            }
-            _ => {}
-        }
+        let staged = (!batch.staged.is_empty()).then_some(batch.before_staged);
+        next.queue(staged, &written, &mut publication);
         let mut roots = batch.roots.clone();
-        if let Some(Alteration { attached, dropped }) = alteration {
-            if next.attached != 0 {
-                publication.free(NvPtr::<halite_alloc::heap::Any>::from_word(next.attached));
-            }
-            publication.activate(*attached);
-            next.attached = attached.word();
-            for &number in dropped {
-                roots.remove(&number);
-                publication.drop_owner(owner(number));
-            }
+        if let Some(alteration) = alteration {
+            alteration.apply(&mut next, &mut roots, &mut publication);
         }
         next.roots = Arc::new(roots);
         let swung = self.swing(heap, next, publication);
@@ -157,6 +157,7 @@ impl CowHeap {
         Ok(())
     }
 
+    /// The directory that follows the current one, without changes.
     fn next_directory(&self) -> Directory {
         Directory { sequence: self.directory.sequence + 1, ..self.directory.clone() }
     }

@@ -62,7 +62,7 @@ impl Snapshot {
     }
 
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
-        let seed = self.trees.shared().heap().salt();
+        let seed = self.trees.shared().salt();
         Tuples { schema: table.schema(), owner: owner(table.id().0), seed }
     }
 }
