@@ -89,7 +89,7 @@ impl CowHeap {
     }
 
     /// Activates some slots of the group, which stay garbage until the swap.
-    fn stage(&mut self, heap: &mut Heap) -> Result<()> {
+    pub(super) fn stage(&mut self, heap: &mut Heap) -> Result<()> {
         let slots: Vec<_> = self.batch.new.iter().take(STEP).copied().collect();
         let mut next = self.next_directory();
         let written = garbage::write(heap, owner(HOUSE), next.sequence, &slots)?;
@@ -126,8 +126,11 @@ impl CowHeap {
         }
         let mut freed = batch.freed.clone();
         freed.extend(batch.staged.iter().map(|garbage| garbage.any()));
-        let is_read = self.shared.oldest_snapshot().is_some();
-        let is_read = planted!("table.nvm-cow-snapshot-not-waited-for", false, is_read);
+        let is_read = planted!(
+            "table.nvm-cow-snapshot-not-waited-for",
+            false,
+            self.shared.oldest_snapshot().is_some()
+        );
         let waiting = freed.split_off(if is_read { 0 } else { freed.len().min(STEP) });
         let written = garbage::write(heap, owner(HOUSE), next.sequence, &waiting)?;
         planted!("table.nvm-cow-freed-before-swap", {

@@ -218,6 +218,65 @@ fn garbage_outlives_its_process_and_is_freed_by_the_next() {
     assert!(verify(&store) < with_garbage / 3, "{with_garbage} slots with garbage");
 }
 
+/// Does a part of a sync: some stages of it.
+fn stages(store: &mut CowHeap, count: usize) {
+    let shared = Arc::clone(&store.shared);
+    let heap = &mut shared.heap.write();
+    store.batch.write_nodes(heap, &shared).unwrap();
+    for _ in 0..count {
+        assert!(store.batch.new.len() > garbage::STEP);
+        store.stage(heap).unwrap();
+    }
+}
+
+#[test]
+fn a_sync_that_is_interrupted_between_stages_leaks_nothing_and_can_go_on() {
+    for (has_garbage, goes_on) in [(false, false), (false, true), (true, false), (true, true)] {
+        let segments = pool(128 << 20);
+        let mut store = open(&segments, 256);
+        let mut model = Model::new();
+        let mut put = |store: &mut CowHeap, number: u64, word| {
+            store.put(16, &key_of(number), word).unwrap();
+            model.insert((16, key_of(number)), word);
+        };
+        (0..1_000).for_each(|number| put(&mut store, number, 1));
+        store.finish().unwrap();
+        store.sync().unwrap();
+        let snapshot = has_garbage.then(|| store.snapshot());
+        if has_garbage {
+            put(&mut store, 0, 2);
+            store.finish().unwrap();
+            store.sync().unwrap();
+        }
+        let synced = all(store.snapshot().scan(16, ALL, Direction::Forward));
+        (0..50_000).for_each(|number| put(&mut store, number, 3));
+        store.finish().unwrap();
+        stages(&mut store, 2);
+        if goes_on {
+            // Copies that are staged are copied again, and others are taken back.
+            (0..50_000).step_by(3).for_each(|number| put(&mut store, number, 4));
+            store.finish().unwrap();
+            for number in 0..40 {
+                store.remove(16, &key_of(number)).unwrap();
+            }
+            store.undo().unwrap();
+            assert_eq!(all(store.scan(16, ALL, Direction::Forward)), of_tree(&model, 16));
+            stages(&mut store, 1);
+            store.sync().unwrap();
+            verify(&store);
+        }
+        drop((snapshot, store));
+        let mut store = open(&segments, 256);
+        let expected = if goes_on { of_tree(&model, 16) } else { synced };
+        assert_eq!(all(store.scan(16, ALL, Direction::Forward)), expected);
+        verify(&store);
+        while store.reclaim().unwrap() != Reclaimed::All {}
+        let nodes = verify(&store);
+        assert!(goes_on || nodes < 200, "{nodes} slots");
+        assert_eq!(all(store.scan(16, ALL, Direction::Forward)), expected);
+    }
+}
+
 #[test]
 fn a_reader_on_another_thread_sees_one_state() {
     let segments = pool(64 << 20);
