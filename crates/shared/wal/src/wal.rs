@@ -98,6 +98,11 @@ impl Wal {
         let next = found.next();
         let Files { ended, number, len, ready } = found.into_files()?;
         let file_bytes = shape.file_bytes.next_multiple_of(PAGE);
+        if let Some((last, bytes)) = ended.last().filter(|_| len == 0) {
+            // The process may have been killed before the end of the file before was synced, or that sync failed: no batch
+            // is to follow one that is not durable.
+            disk.append(&name_of(*last), *bytes)?.sync()?;
+        }
         let file = cut(disk, number, len)?;
         let segment = Segment::new(number, file.clone(), len)?;
         let room = Room { file_bytes, len, capacity: file.len(), ready: 0, front: None };

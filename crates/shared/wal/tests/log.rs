@@ -308,6 +308,24 @@ fn a_log_that_stopped_anywhere_between_two_files_goes_on() {
 }
 
 #[test]
+fn a_file_that_was_ended_is_made_durable_before_a_batch_follows_it() {
+    let syncs_of_opening = |follows: bool| {
+        let disk = Disk::in_memory();
+        written(&disk, 1);
+        if !follows {
+            // Its process ended before the next file had a batch, and perhaps before the sync.
+            put(&disk, "LOG-000002", b"");
+        }
+        let found = read(&disk).0;
+        let before = disk.traffic().syncs;
+        let wal = Wal::open(&disk, LOG, found, SHAPE).unwrap();
+        assert_eq!(wal.number(), 2);
+        disk.traffic().syncs - before
+    };
+    assert_eq!(syncs_of_opening(false), syncs_of_opening(true) + 1);
+}
+
+#[test]
 fn a_file_that_lost_its_end_is_named_and_not_the_one_behind_it() {
     let disk = Disk::in_memory();
     let all = written(&disk, 3);
