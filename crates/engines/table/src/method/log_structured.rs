@@ -14,7 +14,7 @@
 //! (`entry`). The memtable has the entries since the last flush in DRAM; a flush writes all of it as one run, sorted, of
 //! which nothing ever changes (`run`). Runs are in levels, each ten times as long as the one above, and compaction merges
 //! them downwards, coalesces, and drops what is out of date (`levels`, `compaction`). There is no thread: the owner of the
-//! partition compacts some bytes after each commit and sync.
+//! partition compacts some bytes before each commit.
 //!
 //! The manifest names the runs, and the place in the log up to which they have all commits (`manifest`). It is replaced as a
 //! whole, when the new runs are durable, and only then are the log's files released and the inputs of a compaction removed.
@@ -27,9 +27,9 @@
 //! | flush; statement that changes the catalog | 5: log, run, manifest, names twice |
 //! | compaction | 3, and one for each output |
 //!
-//! **Lack of space** fails a commit before it has changed anything. A flush or a compaction that fails is put off: the
-//! memtable goes on to grow, as long as the log has room. A failed sync of the log or of names leaves a partition of which
-//! nobody knows what is durable: nothing is read or written any more until it is opened again.
+//! **Failures** leave everything as it was. Where there is no space, a flush or a compaction is put off, and the memtable goes
+//! on to grow, as long as the log has room for commits. Only a failed sync of the log or of names leaves a partition of
+//! which nobody knows what is durable: nothing is read or written any more until it is opened again.
 
 mod compaction;
 mod delta;
@@ -61,6 +61,9 @@ use crate::index::volatile::NODE_LEN;
 use crate::write_set::{EntryWrite, RowWrite, WriteSet};
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table, TableSchema};
 
+/// The longest row: it has to fit into a block.
+const ROW_LEN_MAX: u64 = 512 << 20;
+
 /// The sizes of a partition's parts.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -72,7 +75,7 @@ pub struct Options {
     pub fanout: u64,
     /// Runs of level 0 at which they are merged to level 1, which may have as many bytes.
     pub level0_max: usize,
-    /// Bytes that are merged after a commit or a sync, while a compaction is due.
+    /// Bytes that are merged before a commit, while a compaction is due.
     pub step_bytes: u64,
     /// Bytes of the cache of blocks.
     pub cache_bytes: u64,
@@ -125,12 +128,10 @@ pub struct LogStructured {
     merged: Vec<Vec<u8>>,
     /// When the memtable is flushed the next time.
     due: Due,
-    /// Whether a compaction failed, and is not tried again before the next flush.
-    is_put_off: bool,
+    /// Whether no compaction is due, or one has failed: the next one is looked for after a flush.
+    is_idle: bool,
     /// The last commit.
     committed: Ticket,
-    /// The last durable one.
-    durable: Ticket,
 }
 
 impl LogStructured {
@@ -192,6 +193,10 @@ impl LogStructured {
         let mut entries = Vec::new();
         for (table, key, RowWrite { before, after }) in writes.rows() {
             let table = self.catalog.table_by_id(table)?;
+            let len = after.as_ref().map_or(0, |row| row.bytes().len() as u64);
+            if len > ROW_LEN_MAX {
+                return Err(Error::TransactionTooLarge { len, max: ROW_LEN_MAX });
+            }
             let (index, schema) = (table.primary(), table.schema());
             let is_whole = || matches!(self.memtable.get(index, key), Some(Entry::Whole(_)));
             let entry = match (before, after) {
@@ -276,6 +281,7 @@ impl Method for LogStructured {
 
     fn commit(&mut self, writes: &WriteSet) -> Result<Ticket> {
         self.log.check()?;
+        self.maintain()?;
         let entries = self.entries(writes)?;
         let batch = redo_log::transaction(&self.catalog, writes)?;
         if !batch.is_empty() {
@@ -285,14 +291,12 @@ impl Method for LogStructured {
             self.memtable.set(index, &key, entry);
         }
         self.committed.0 += 1;
-        self.maintain();
         Ok(self.committed)
     }
 
     fn sync(&mut self) -> Result<Ticket> {
-        self.sync_log()?;
-        self.maintain();
-        Ok(self.durable)
+        self.log.sync()?;
+        Ok(self.committed)
     }
 
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
@@ -314,7 +318,7 @@ impl Method for LogStructured {
     fn checkpoint(&mut self) -> Result<()> {
         self.log.check()?;
         match self.memtable.is_empty() {
-            true => self.sync_log(),
+            true => self.log.sync(),
             false => self.flush(self.catalog.clone()),
         }
     }
@@ -325,7 +329,7 @@ impl Method for LogStructured {
     }
 
     fn verify(&mut self) -> Result<()> {
-        self.sync_log()?;
+        self.log.sync()?;
         self.verify_files()
     }
 }

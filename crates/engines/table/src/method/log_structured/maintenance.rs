@@ -9,7 +9,7 @@ use super::memtable::Memtable;
 use super::run::{Meta, Run, key_of, name_of};
 use super::{LogStructured, Options, Position};
 use crate::index::Direction;
-use crate::{Catalog, KeyRange, Result};
+use crate::{Catalog, Error, KeyRange, Result};
 
 /// The log behind the last flush may be so many times as long as the memtable: changes of few rows are one in the memtable,
 /// and all of them are in the log.
@@ -37,38 +37,41 @@ impl Due {
 }
 
 impl LogStructured {
-    /// Makes all commits durable.
-    pub(super) fn sync_log(&mut self) -> Result<()> {
-        self.log.sync()?;
-        self.durable = self.committed;
-        Ok(())
-    }
-
-    /// Flushes the memtable if it is full, and compacts some bytes. The commit that was before this has happened: a
-    /// failure is put off, or was one behind which nothing is read or written.
-    pub(super) fn maintain(&mut self) {
+    /// Flushes the memtable if that is due, and compacts some bytes: before a commit, so that a failure is one before
+    /// anything has changed.
+    pub(super) fn maintain(&mut self) -> Result<()> {
         let (memtable, log) = (self.memtable.bytes() as u64, self.log.passed());
-        let is_due = memtable >= self.due.memtable || log >= self.due.log;
-        if is_due && self.flush_full().is_err() {
-            self.due = Due::after(&self.options, (memtable, log), RETRY);
+        if memtable >= self.due.memtable || log >= self.due.log {
+            let flushed = self.flush_full();
+            if flushed.is_err() {
+                self.due = Due::after(&self.options, (memtable, log), RETRY);
+            }
+            forgive(flushed)?;
         }
-        if !self.is_put_off && self.log.check().is_ok() {
-            self.is_put_off = self.compact(self.options.step_bytes).is_err();
+        if self.is_idle {
+            return Ok(());
         }
+        let compacted = self.compact(self.options.step_bytes);
+        self.is_idle = !matches!(compacted, Ok(true));
+        forgive(compacted.map(drop))
     }
 
     /// Flushes the memtable. Writers wait for compactions that they are too far ahead of.
     fn flush_full(&mut self) -> Result<()> {
-        while self.levels.level(0).len() >= 2 * self.options.level0_max {
-            self.compact(u64::MAX)?;
+        let mut compacted = Ok(true);
+        while self.levels.level(0).len() >= 2 * self.options.level0_max
+            && matches!(compacted, Ok(true))
+        {
+            compacted = self.compact(u64::MAX);
         }
+        forgive(compacted.map(drop))?;
         self.flush(self.catalog.clone())
     }
 
     /// Writes the memtable as a run, and puts a catalog in place of the one that is there, in one step.
     pub(super) fn flush(&mut self, catalog: Catalog) -> Result<()> {
         // The runs are to have nothing that the log may lose.
-        self.sync_log()?;
+        self.log.sync()?;
         let position = self.log.position();
         let run = self.write_memtable(&catalog)?;
         let levels = match &run {
@@ -83,7 +86,7 @@ impl LogStructured {
         }
         self.memtable = Memtable::new(self.options.node_len);
         self.due = Due::after(&self.options, (0, self.log.passed()), 1);
-        self.is_put_off = false;
+        self.is_idle = false;
         // Files that are not released now are with the next flush.
         let released = self.log.release(position);
         if self.home.disk.check_synced().is_err() {
@@ -157,13 +160,14 @@ impl LogStructured {
         }
     }
 
-    /// Compacts some bytes, if a compaction has begun or is due. A failed one has no effect.
-    fn compact(&mut self, bytes: u64) -> Result<()> {
+    /// Compacts some bytes, if a compaction has begun or is due. Returns whether one was: there may be more. A failed one
+    /// has no effect.
+    fn compact(&mut self, bytes: u64) -> Result<bool> {
         let mut compaction = match self.compaction.take() {
             Some(compaction) => compaction,
             None => match self.levels.pick(&self.options, &self.merged) {
                 Some(task) => Compaction::begin(task, self.options.table_bytes)?,
-                None => return Ok(()),
+                None => return Ok(false),
             },
         };
         let next = &mut self.next_number;
@@ -171,9 +175,9 @@ impl LogStructured {
         match stepped {
             Ok(false) => {
                 self.compaction = Some(compaction);
-                Ok(())
+                Ok(true)
             }
-            Ok(true) => self.end(compaction),
+            Ok(true) => self.end(compaction).map(|()| true),
             Err(error) => {
                 self.remove(compaction.written);
                 Err(error)
@@ -201,10 +205,7 @@ impl LogStructured {
 
     /// Does all compaction that is due.
     pub(super) fn compact_all(&mut self) -> Result<()> {
-        while self.compaction.is_some() || self.levels.pick(&self.options, &self.merged).is_some() {
-            self.compact(u64::MAX)?;
-        }
-        self.is_put_off = false;
+        while self.compact(u64::MAX)? {}
         Ok(())
     }
 
@@ -222,5 +223,19 @@ impl LogStructured {
             self.compact(u64::MAX)?;
         }
         Ok(())
+    }
+}
+
+/// Forgives what commits can go on without: a lack of space, and damage in a run, which reads name.
+fn forgive(done: Result<()>) -> Result<()> {
+    let is_space = |error: &halite_disk::Error| matches!(error, halite_disk::Error::NoSpace { .. });
+    match &done {
+        Err(Error::Disk(error)) if is_space(error) => Ok(()),
+        Err(Error::Run(error)) => match &**error {
+            halite_sst::Error::Disk(error) if !is_space(error) => done,
+            _ => Ok(()),
+        },
+        Err(Error::Damaged { .. }) => Ok(()),
+        _ => done,
     }
 }

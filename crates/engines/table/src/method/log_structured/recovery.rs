@@ -46,9 +46,8 @@ impl LogStructured {
             garbage: Vec::new(),
             merged: Vec::new(),
             due: Due::after(&options, (0, 0), 1),
-            is_put_off: false,
+            is_idle: false,
             committed: Ticket::default(),
-            durable: Ticket::default(),
         })
     }
 }

@@ -268,6 +268,35 @@ fn replace(disk: &Disk, name: &str, bytes: &[u8]) {
 }
 
 #[test]
+fn damage_in_a_run_stops_compaction_and_no_commit() {
+    let disk = Disk::in_memory();
+    let mut partition = create(&disk, quiet());
+    insert(&mut partition, 0..50);
+    partition.checkpoint().unwrap();
+    drop(partition);
+    let mut damaged = contents(&disk, "RUN-000001");
+    damaged[9_000] ^= 1;
+    replace(&disk, "RUN-000001", &damaged);
+    let mut partition = open(&disk, busy()).unwrap();
+    (50..150).for_each(|id| insert(&mut partition, [id]));
+    assert!(partition.method().runs()[0] > 4, "{:?}", partition.method().runs());
+    let table = table(&partition);
+    assert!(partition.get(&table, &key(&table, 60)).unwrap().is_some());
+    let found = partition.get(&table, &key(&table, 25));
+    assert!(matches!(&found, Err(Error::Run(_))), "{found:?}");
+    assert!(matches!(partition.reclaim(), Err(Error::Run(_))));
+    drop(partition);
+    // No commit is lost.
+    damaged[9_000] ^= 1;
+    replace(&disk, "RUN-000001", &damaged);
+    let mut partition = open(&disk, busy()).unwrap();
+    assert_eq!(partition.verify().unwrap(), 150);
+    partition.reclaim().unwrap();
+    assert!(partition.method().runs()[0] < 2);
+    assert_eq!(partition.verify().unwrap(), 150);
+}
+
+#[test]
 fn a_delta_whose_row_is_in_no_run_is_damage() {
     let disk = Disk::in_memory();
     let mut partition = create(&disk, quiet());
@@ -440,7 +469,7 @@ fn after_any_call_that_fails_the_rows_are_there() {
                 break;
             }
         }
-        assert!(lost > 3 && kept > 20, "{lost} {kept}");
+        assert!(lost > 3 && kept > 15, "{lost} {kept}");
     }
 }
 
