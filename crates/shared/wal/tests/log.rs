@@ -413,3 +413,36 @@ fn a_batch_of_any_length_has_its_place() {
     let files: u64 = disk.list().unwrap().iter().map(|(_, len)| len).sum();
     assert_eq!(wal.bytes(), files);
 }
+
+#[test]
+fn a_file_that_a_killed_process_may_have_ended_without_a_sync_is_made_durable() {
+    let disk = Disk::in_memory();
+    let wal = open(&disk);
+    let mut next = 1;
+    loop {
+        if wal.lacks(40, 0) {
+            wal.grow(40, 0).unwrap();
+        }
+        wal.place(40).unwrap();
+        if wal.number() == 2 {
+            break;
+        }
+        wal.append(next, 1, |to| to.extend_from_slice(&[1; 40]));
+        next += 1;
+    }
+    drop(wal);
+    let cost = || {
+        let before = disk.traffic();
+        drop(open(&disk));
+        let after = disk.traffic();
+        (after.syncs - before.syncs, after.bytes_written - before.bytes_written)
+    };
+    // The second file has no batch: nothing tells that the end of the first is durable.
+    let (syncs, written) = cost();
+    let wal = open(&disk);
+    append(&wal, &(next, 1, vec![1; 40]));
+    wal.sync().unwrap();
+    drop(wal);
+    assert_eq!(cost().0, syncs - 1);
+    assert!(written >= FILE, "{written} bytes");
+}

@@ -325,7 +325,7 @@ bugs! {
         "A checkpoint gets its name before its bytes are durable.";
     "table.inp-redo-stops-early" "table/src/method/inp/recovery.rs", InP, PageCache, 20,
         "Recovery redoes the first transaction behind the checkpoint, and no other.";
-    "table.inp-redo-from-the-end" "table/src/method/inp/recovery.rs", InP, PageCache, 20,
+    "table.inp-redo-from-the-end" "table/src/method/inp/recovery.rs", InP, PageCache, 100,
         "Recovery redoes the log from the end of a fuzzy checkpoint, not from its begin.";
     "table.log-manifest-not-synced" "table/src/method/log_structured/manifest.rs", Log, PageCache, 20,
         "The manifest takes the name of the old one before its bytes are synced.";

@@ -37,8 +37,6 @@ pub(super) struct Recovered {
 }
 
 pub(super) fn recover(disk: &Disk, store_id: u128, options: Options) -> Result<Recovered> {
-    // A killed process may have left names that a cut of the power would take back.
-    disk.sync()?;
     let Some(&number) = files::named(disk)?.last() else {
         let what = disk.path().display().to_string().into();
         return Err(Error::Foreign { what, why: "it has no checkpoint".into() });
@@ -80,6 +78,7 @@ pub(super) fn recover(disk: &Disk, store_id: u128, options: Options) -> Result<R
     let from = planted!("table.inp-redo-from-the-end", end, begin);
     let log = RedoLog::open(disk, store_id, options.log_shape(), (from, end), redo)?;
     tables.build_indexes()?;
+    // The log's opening has synced the folder: a name that a killed process gave the checkpoint is durable.
     files::remove_others(disk, number)?;
     log.release(begin)?;
     let checkpoints = Checkpoints::found(number, begin, options.checkpoint_bytes);
