@@ -102,9 +102,6 @@ impl Wal {
             // The process may have been killed before the end of the file before was synced, or that sync failed: no batch
             // is to follow one that is not durable.
             disk.append(&name_of(*last), *bytes)?.sync()?;
-        if let Some(&(before, _)) = ended.last().filter(|_| len == 0) {
-            // A killed process may have written the end of that file, and not have synced it.
-            make_durable(&segment::open(disk, before, false)?)?;
         }
         let file = cut(disk, number, len)?;
         let segment = Segment::new(number, file.clone(), len)?;
@@ -469,18 +466,11 @@ fn cut(disk: &Disk, number: u64, len: u64) -> halite_disk::Result<PositionedFile
     disk.sync()?;
     let file = segment::open(disk, number, false)?;
     if !file.is_direct() {
-        make_durable(&file)?;
+        // A killed process may have left bytes in the page cache that the kernel failed to write.
+        file.rewrite(0..file.len())?;
+        file.sync()?;
     }
     Ok(file)
-}
-
-/// Makes all bytes of a file durable. A killed process may have left some in the page cache that the kernel failed to
-/// write.
-fn make_durable(file: &PositionedFile) -> halite_disk::Result<()> {
-    if !file.is_direct() {
-        file.rewrite(0..file.len())?;
-    }
-    file.sync()
 }
 
 /// Gives a file the first of two lengths for which there is room, with written blocks. Returns it.

@@ -132,7 +132,7 @@ impl Storage for InPStorage {
             node_len: 256,
             memory_bytes: 16 << 20,
             log_file_bytes: 4 << 10,
-            checkpoint_bytes: 4 << 10,
+            checkpoint_bytes: 1 << 10,
             step_bytes: 2_000,
         };
         match InP::is_there(&disk)? {
