@@ -78,7 +78,7 @@ impl LogStructured {
             Some(run) => self.levels.with_flushed(run.clone()),
             None => self.levels.clone(),
         };
-        planted!("table.log-released-early", drop(self.log.release(position)), ());
+        planted!("table.log-released-early", drop(self.log.release(position)));
         let named = self.name(levels, catalog, position);
         if let Err(error) = named {
             self.give_up(run.map(|run| run.meta.number));
@@ -190,7 +190,7 @@ impl LogStructured {
         let Compaction { task, outputs, .. } = compaction;
         let levels = self.levels.with(&task, outputs);
         let inputs = task.inputs.iter().flatten().map(|run| run.meta.number);
-        planted!("table.log-inputs-removed-early", self.remove(inputs.clone()), ());
+        planted!("table.log-inputs-removed-early", self.remove(inputs.clone()));
         if let Err(error) = self.name(levels, self.catalog.clone(), self.flushed) {
             self.give_up(compaction.written);
             return Err(error);

@@ -54,7 +54,7 @@ pub(super) enum Source<'a> {
         number: Option<u64>,
     },
     Runs {
-        cursor: Option<TableCursor>,
+        cursor: Option<Box<TableCursor>>,
         /// The runs behind, in the direction of the scan.
         rest: VecDeque<SortedTable>,
         range: KeyRange,
@@ -137,7 +137,7 @@ impl<'a> Source<'a> {
     fn skip(&mut self) -> Result<()> {
         let Self::Runs { cursor, rest, range, direction, reads } = self else { return Ok(()) };
         loop {
-            if let Some(entry) = cursor.as_ref().and_then(TableCursor::entry) {
+            if let Some(entry) = cursor.as_ref().and_then(|cursor| cursor.entry()) {
                 if !range.contains(entry.key) {
                     (*cursor, *rest) = (None, VecDeque::new());
                 }
@@ -153,7 +153,7 @@ impl<'a> Source<'a> {
                 (Direction::Reverse, Some(to)) => entered.seek_before(to, SEQUENCE_MAX)?,
                 (Direction::Reverse, None) => entered.last()?,
             }
-            *cursor = Some(entered);
+            *cursor = Some(Box::new(entered));
         }
     }
 }

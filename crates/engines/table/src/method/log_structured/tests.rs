@@ -341,7 +341,7 @@ fn space_reaches_a_steady_state_under_overwriting() {
     insert(&mut partition, 0..50);
     let bytes = |disk: &Disk| disk.list().unwrap().iter().map(|(_, len)| len).sum::<u64>();
     let mut peaks = [0; 4];
-    for round in 0..4 {
+    for (round, peak) in peaks.iter_mut().enumerate() {
         for step in 0..500 {
             let (id, text) = (step * 7 % 50, format!("{round} {step}"));
             update(&mut partition, id, 2, text.as_str().into());
@@ -352,7 +352,7 @@ fn space_reaches_a_steady_state_under_overwriting() {
             if step % 3 == 0 {
                 partition.sync().unwrap();
             }
-            peaks[round] = peaks[round].max(bytes(&disk));
+            *peak = bytes(&disk).max(*peak);
         }
     }
     assert!(peaks[3] <= peaks[1] * 5 / 4, "{peaks:?}");
