@@ -460,6 +460,32 @@ impl From<halite_disk::Error> for Error {
 const QUOTED: usize = 60;
 
 impl Error {
+    /// Whether stored bytes are damaged.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        use halite_alloc::Error as Space;
+        let of_space = |error: &Space| {
+            let of_pool = |error: &_| matches!(error, halite_pmem::Error::OutOfBounds { .. });
+            match error {
+                Space::Damaged { .. } | Space::Truncated { .. } => true,
+                Space::Pool(error) => of_pool(error),
+                _ => false,
+            }
+        };
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Heap(error) => of_space(error),
+            Self::Index(error) => match &**error {
+                crate::index::Error::Damaged { .. } | crate::index::Error::DamagedNode { .. } => {
+                    true
+                }
+                crate::index::Error::Heap(error) => of_space(error),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// The text is not of the type.
     #[cold]
     pub(crate) fn not_a(ty: impl ToString, text: &str, hint: &'static str) -> Self {

@@ -23,7 +23,9 @@
 mod commit;
 mod coordinator;
 mod decision;
+mod merged;
 mod open;
+mod placement;
 mod statement;
 mod transaction;
 
@@ -39,6 +41,7 @@ use halite_sim::locks::{Mutex, MutexGuard};
 use halite_sync::Group;
 
 use self::coordinator::{Coordinator, TIMESTAMPS};
+pub use self::merged::MergedRows;
 pub use self::open::{PARTITIONS_MAX, TableOptions};
 pub use self::transaction::Transaction;
 use crate::method::{Footprint, Kind, Method, Ticket};

@@ -1,6 +1,8 @@
 //! The types of columns, and the bytes that a value of each takes in a row.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
+
+use crate::Error;
 
 /// Bytes that a field of variable length may have at most: 1 MiB.
 pub const FIELD_LEN_MAX: u32 = 1 << 20;
@@ -123,6 +125,89 @@ impl fmt::Display for Type {
             Self::VarChar(len) => write!(f, "VARCHAR({len})"),
             Self::Bytes(len) => write!(f, "BYTES({len})"),
             Self::Timestamp => f.write_str("TIMESTAMP"),
+        }
+    }
+}
+
+/// The type that a text names, in letters of either case: the form in which types are displayed.
+impl FromStr for Type {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        const HINT: &str = "write INT8 to INT64, UINT8 to UINT64, FLOAT64, DECIMAL(12,2), CHAR(8), VARCHAR(20), \
+                            BYTES(16) or TIMESTAMP";
+        let unknown = || Error::not_a("type of a column", text, HINT);
+        let (name, numbers) = match text.trim().split_once('(') {
+            None => (text.trim(), Vec::new()),
+            Some((name, rest)) => {
+                let numbers = rest.strip_suffix(')').ok_or_else(unknown)?.split(',');
+                let numbers = numbers.map(|number| number.trim().parse::<u32>().ok());
+                (name.trim_end(), numbers.collect::<Option<_>>().ok_or_else(unknown)?)
+            }
+        };
+        match (name.to_ascii_uppercase().as_str(), &numbers[..]) {
+            ("INT8", []) => Ok(Self::Int8),
+            ("INT16", []) => Ok(Self::Int16),
+            ("INT32", []) => Ok(Self::Int32),
+            ("INT64", []) => Ok(Self::Int64),
+            ("UINT8", []) => Ok(Self::UInt8),
+            ("UINT16", []) => Ok(Self::UInt16),
+            ("UINT32", []) => Ok(Self::UInt32),
+            ("UINT64", []) => Ok(Self::UInt64),
+            ("FLOAT64", []) => Ok(Self::Float64),
+            ("TIMESTAMP", []) => Ok(Self::Timestamp),
+            // Numbers that no such type can have are found when a schema is built of it.
+            ("DECIMAL", &[precision, scale]) => {
+                let digits = |number| u8::try_from(number).unwrap_or(u8::MAX);
+                Ok(Self::Decimal(digits(precision), digits(scale)))
+            }
+            ("CHAR", &[len]) => Ok(Self::Char(len)),
+            ("VARCHAR", &[len]) => Ok(Self::VarChar(len)),
+            ("BYTES", &[len]) => Ok(Self::Bytes(len)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::strategies;
+
+    proptest! {
+        #[test]
+        fn a_type_is_read_as_it_is_displayed(ty in strategies::ty()) {
+            let text = ty.to_string();
+            prop_assert_eq!(text.parse::<Type>().unwrap(), ty);
+            prop_assert_eq!(text.to_lowercase().replace(',', " , ").parse::<Type>().unwrap(), ty);
+        }
+    }
+
+    #[test]
+    fn what_is_no_type_is_refused() {
+        for text in [
+            "",
+            "int",
+            "INT64()",
+            "INT64(8)",
+            "DECIMAL",
+            "DECIMAL(1)",
+            "DECIMAL(1,2,3)",
+            "CHAR",
+            "CHAR(-1)",
+            "CHAR(x)",
+            "CHAR(1",
+            "CHAR(1))",
+            "VARCHAR(5000000000)",
+            "TEXT(3)",
+        ] {
+            let error = text.parse::<Type>().unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("{text:?} is no type of a column; write INT8")),
+                "{error}"
+            );
         }
     }
 }
