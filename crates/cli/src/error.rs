@@ -27,6 +27,9 @@ pub(crate) enum Error {
     #[error("{}", with_path(path, source))]
     Database { path: PathBuf, source: halite::Error },
 
+    #[error("{}", with_path(path, source))]
+    Tables { path: PathBuf, source: halite_table::Error },
+
     #[error("{}: {source}", path.display())]
     Backup { path: PathBuf, source: BackupError },
 
@@ -122,6 +125,7 @@ impl Error {
             {
                 4
             }
+            Self::Tables { source, .. } if source.is_damage() => 4,
             Self::Backup {
                 source: BackupError::Damaged { .. } | BackupError::Truncated { .. },
                 ..
@@ -138,7 +142,7 @@ impl Error {
 }
 
 /// Errors of the pool name its file already; the others are about the whole database.
-fn with_path(path: &Path, source: &halite::Error) -> String {
+fn with_path(path: &Path, source: &impl ToString) -> String {
     let (path, text) = (path.display().to_string(), source.to_string());
     if text.starts_with(&path) { text } else { format!("{path}: {text}") }
 }

@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
 
 use commands::{
     Backup, Bench, Check, Completions, Dataset, Del, Dump, Get, Lab, Load, Obj, Pool, Put, Repair,
-    Restore, Scan, Serve, Snapshot, Stat, Tail, Tpcc, Tree,
+    Restore, Scan, Serve, Snapshot, Stat, Table, Tail, Tpcc, Tree,
 };
 use error::{Error, Result};
 
@@ -55,6 +55,7 @@ Examples:
   halite pool init ./data                a database on a pool of devices, of the engine betree
   halite snapshot create ./data monday   ... which keeps a key space as it is
   halite obj put ./data photo photo.jpg  ... and stores objects of any length
+  halite table load ./bank account x.csv rows of a table, after `halite table create`
   halite tpcc run ./tpcc --threads 2     orders and payments of TPC-C, after `halite tpcc load`
   halite lab crash                       look for a power cut that the store does not survive
 
@@ -68,7 +69,7 @@ Exit codes:
   3    `get`, `obj`, `snapshot token`: the key, the object, or the token is not there
   4    damage found: stored bytes, or those of a stream, fail their checksum
   5    `lab`: a violation, or a mutant that nothing caught
-  130  interrupted by SIGINT or SIGTERM: `load` kept what it says, `lab`, `bench` and `tpcc run` say what they looked at,
+  130  interrupted by SIGINT or SIGTERM: `load` and `table load` kept what they say, `lab`, `bench` and `tpcc run` say what they looked at,
        `dump`, `backup`, `restore`, `obj` and `snapshot` leave what was there before, `pool scrub`, `pool resilver`,
        `migrate` and `tpcc load` go on there the next time, `serve` was not closed in time";
 
@@ -100,6 +101,7 @@ enum Command {
     Snapshot(Snapshot),
     Obj(Obj),
     Tree(Tree),
+    Table(Table),
     Bench(Bench),
     Tpcc(Tpcc),
     Lab(Lab),
@@ -131,6 +133,7 @@ pub fn main() -> ExitCode {
         Command::Snapshot(snapshot) => snapshot.run(),
         Command::Obj(obj) => obj.run(),
         Command::Tree(tree) => tree.run(),
+        Command::Table(table) => table.run(),
         Command::Bench(bench) => bench.run(),
         Command::Tpcc(tpcc) => tpcc.run(),
         Command::Lab(lab) => lab.run(),

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
 const BYTES_OF_STREAM: &str = "{msg} {spinner} {bytes} {bytes_per_sec}";
 const RECORDS: &str = "{msg} {wide_bar} {human_pos}/{human_len} records {eta}";
+const ROWS: &str = "{msg} {spinner} {human_pos} rows {per_sec}";
 const SHARE: &str = "{msg} {wide_bar} {percent}% {elapsed} {eta}";
 const LAB: &str = "{wide_bar} {percent}% {elapsed} {msg}";
 
@@ -22,6 +23,11 @@ pub(crate) fn bytes(doing: &'static str, len: Option<u64>) -> ProgressBar {
 /// A bar over records.
 pub(crate) fn records(doing: &'static str, len: u64) -> ProgressBar {
     bar(doing, Some(len), RECORDS)
+}
+
+/// A spinner that counts rows, of which nobody knows the number.
+pub(crate) fn rows(doing: &'static str) -> ProgressBar {
+    bar(doing, None, ROWS)
 }
 
 /// A bar over shares of the whole, for [`set`].
@@ -57,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_templates_are_well_formed() {
-        for template in [BYTES, BYTES_OF_STREAM, RECORDS, SHARE, LAB] {
+        for template in [BYTES, BYTES_OF_STREAM, RECORDS, ROWS, SHARE, LAB] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -103,7 +103,8 @@ impl Load {
             }
             (None, Some(file)) => {
                 let format = self.format(file)?;
-                let (name, input, len) = open_input(file)?;
+                let (name, input, len) =
+                    open_input(file, "a folder; load the files below it with --dir")?;
                 let bar = progress::bytes("loading", len);
                 let input = BufReader::with_capacity(1 << 18, bar.wrap_read(input));
                 self.load(format.read(name, input, self.key.as_deref()), &bar, None)
@@ -185,8 +186,11 @@ impl Load {
     }
 }
 
-/// The input, its name in errors, and its length if it has one.
-fn open_input(file: &Path) -> Result<(String, Box<dyn Read>, Option<u64>)> {
+/// The input, its name in errors, and its length if it has one. `of_folder` is the error of a folder.
+pub(super) fn open_input(
+    file: &Path,
+    of_folder: &str,
+) -> Result<(String, Box<dyn Read>, Option<u64>)> {
     if file.as_os_str() == "-" {
         return Ok(("standard input".into(), Box::new(io::stdin().lock()), None));
     }
@@ -195,7 +199,7 @@ fn open_input(file: &Path) -> Result<(String, Box<dyn Read>, Option<u64>)> {
     let input = File::open(file).map_err(failed)?;
     let metadata = input.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(Error::input(name, "a folder; load the files below it with --dir"));
+        return Err(Error::input(name, of_folder));
     }
     Ok((name, Box::new(input), metadata.is_file().then_some(metadata.len())))
 }

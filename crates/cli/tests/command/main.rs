@@ -20,6 +20,7 @@ mod pool;
 mod run;
 mod serve;
 mod served;
+mod tables;
 mod tiers;
 mod tpcc;
 mod transfers;

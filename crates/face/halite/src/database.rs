@@ -85,7 +85,7 @@ impl Database {
         if !builder.options.pool_options.in_memory {
             backup::finish_before_opening(path)?;
             if builder.options.create {
-                create_folder(path)?;
+                make_folder(path)?;
             }
         }
         let options = builder.engine_options(path);
@@ -338,7 +338,12 @@ impl Database {
     }
 }
 
-fn create_folder(path: &Path) -> Result<()> {
+/// Makes the folder of a database, and those above it that are missing, durably; for stores beside [`Database`] that lie
+/// in a folder as a database does.
+///
+/// # Errors
+/// Why it cannot be made, or why `path` is no folder.
+pub fn make_folder(path: &Path) -> Result<()> {
     let made = folder::make(path).and_then(|made| folder::sync_names(&made));
     made.map_err(|source| {
         let action = "use it as the database's folder";

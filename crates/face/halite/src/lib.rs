@@ -61,7 +61,7 @@ pub use backup::{BackupError, BackupId, BackupInfo, BackupReader, BackupReport, 
 pub use batch::Batch;
 pub use builder::Builder;
 pub use changes::Changes;
-pub use database::Database;
+pub use database::{Database, make_folder};
 use engines::open_any;
 pub use engines::{ENGINES, engine_with, engines, find_engine, open_engine, register_engine};
 pub use error::{Error, Result};
