@@ -42,7 +42,7 @@ fn add(tx: &mut Transaction<'_>, partition: usize, id: i64, amount: i64) -> Resu
         let row = Row::from_values(schema, &values![id, amount, None::<&str>])?;
         return tx.insert(partition, &table, &row);
     };
-    let balance = row.view(schema)?.int(1)? as i64 + amount;
+    let balance = row.view(schema)?.int(1)? + amount;
     tx.update(partition, &table, &key(schema, id), &[Change::new(1, balance)]).map(drop)
 }
 
@@ -51,7 +51,7 @@ fn sum(tx: &mut Transaction<'_>, partition: usize) -> Result<i64> {
     let mut sum = 0;
     let range = KeyRange::all();
     tx.scan(partition, (&table, None), &range, crate::index::Direction::Forward, |_, row| {
-        sum += row.int(1)? as i64;
+        sum += row.int(1)?;
         Ok(std::ops::ControlFlow::Continue(()))
     })?;
     Ok(sum)
