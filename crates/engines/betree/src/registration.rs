@@ -18,7 +18,7 @@ pub const REGISTRATION: Registration = Registration {
     open: |options| Ok(Arc::new(Betree::open(options)?)),
     beside: Some(Beside {
         folder: Betree::FOLDER,
-        elsewhere: |options| &mut options.own.get_mut::<BetreeOptions>().folder,
+        elsewhere: Some(|options| &mut options.own.get_mut::<BetreeOptions>().folder),
         repair: repair::repair,
         discard: repair::discard,
     }),

@@ -48,8 +48,9 @@ pub struct Devices {
 pub struct Beside {
     /// The folder's name in the folder of the pool; it may be a link to a folder elsewhere.
     pub folder: &'static str,
-    /// The folder elsewhere that options name, if they name one, to be replaced.
-    pub elsewhere: fn(&mut EngineOptions) -> &mut Option<PathBuf>,
+    /// The folder elsewhere that options name, if they name one, to be replaced; `None` of an engine whose options
+    /// cannot name one.
+    pub elsewhere: Option<fn(&mut EngineOptions) -> &mut Option<PathBuf>>,
     /// Lets a store that is not open do without the files that are missing or cannot be read, which are set aside; or
     /// only reports that, if `for_good` is false.
     pub repair: fn(&EngineOptions, for_good: bool) -> Result<RepairReport>,

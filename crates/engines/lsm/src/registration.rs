@@ -19,7 +19,7 @@ pub const REGISTRATION: Registration = Registration {
     open: |options| Ok(Arc::new(Lsm::open(options)?)),
     beside: Some(Beside {
         folder: Lsm::LEVELS,
-        elsewhere: |options| &mut options.own.get_mut::<LsmOptions>().levels,
+        elsewhere: Some(|options| &mut options.own.get_mut::<LsmOptions>().levels),
         repair: repair::repair,
         discard: discard::discard_levels,
     }),

@@ -17,17 +17,21 @@
 //! | [`method`] | the recovery methods |
 //! | [`partition`] | transactions, constraints and statements over any method |
 //! | [`testbed`] | a store of some partitions, and transactions over several of them |
+//! | `engine` | a store as an engine of the house: key spaces, snapshots, batches on conditions |
 //!
 //! Those above [`index`] in the list do no input or output, and take no lock.
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 mod column;
+mod engine;
 mod error;
+mod files;
 pub mod index;
 pub mod key;
 pub mod method;
 pub mod partition;
+mod registration;
 pub mod row;
 pub mod schema;
 #[cfg(test)]
@@ -39,10 +43,12 @@ pub mod write_set;
 
 pub use catalog::{Catalog, IndexId, IndexState, Table, TableId};
 pub use column::Column;
+pub use engine::TableEngine;
 pub use error::{Error, Result};
 pub use key::{KEY_LEN_MAX, KeyRange, KeySchema};
 pub use method::{Footprint, Kind, Method, Ticket};
 pub use partition::Partition;
+pub use registration::{ENGINES, REGISTRATIONS};
 pub use row::{Change, Field, FixedMut, FixedRef, Row, RowRef};
 pub use schema::{IndexSchema, Layout, TableBuilder, TableSchema};
 pub use testbed::{TableOptions, Testbed, Transaction};

@@ -42,6 +42,7 @@ use halite_sync::Group;
 
 use self::coordinator::{Coordinator, TIMESTAMPS};
 pub use self::merged::MergedRows;
+pub(crate) use self::open::{FOLDER, PARTITIONS, folder};
 pub use self::open::{PARTITIONS_MAX, TableOptions};
 pub use self::transaction::Transaction;
 use crate::method::{Footprint, Kind, Method, Ticket};
@@ -89,6 +90,11 @@ impl Testbed {
         self.segments.pool()
     }
 
+    /// The segments of its pool.
+    pub(crate) fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
     /// The catalog, which is the same in all partitions but for the ids.
     #[must_use]
     pub fn catalog(&self) -> Catalog {
@@ -108,6 +114,18 @@ impl Testbed {
         durability: Durability,
         body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.transact_and(partitions, durability, body, |_| ())
+    }
+
+    /// [`Testbed::transact`]; `committed` is called with the body's result between the commit and the release of the
+    /// partitions: before any other transaction sees the changes.
+    pub(crate) fn transact_and<T, E: From<Error>>(
+        &self,
+        partitions: &[usize],
+        durability: Durability,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+        committed: impl FnOnce(&mut T),
+    ) -> Result<T, E> {
         let (result, tickets) = {
             let mut transaction = self.begin(partitions)?;
             let result = match catch_unwind(AssertUnwindSafe(|| body(&mut transaction))) {
@@ -115,7 +133,11 @@ impl Testbed {
                 Err(panic) => Err(Error::Panicked { message: message_of(&*panic) }.into()),
             };
             match result {
-                Ok(result) => (result, self.commit(transaction)?),
+                Ok(mut result) => {
+                    let tickets = self.commit(&mut transaction)?;
+                    committed(&mut result);
+                    (result, tickets)
+                }
                 Err(error) => {
                     transaction.abort();
                     return Err(error);
@@ -164,6 +186,10 @@ impl Testbed {
             all.opens += opens;
         }
         all
+    /// Makes all commits of a partition durable.
+    pub(crate) fn sync_partition(&self, partition: usize) -> Result<()> {
+        let last = self.lock(partition).last();
+        self.wait(partition, last)
     }
 
     /// Shortens the recovery, for methods that replay a log.

@@ -13,9 +13,13 @@ use halite_pmem::{Domain, Medium, Pool, PoolOptions};
 
 use crate::{Error, Result};
 
-/// The engines that there are without [`register_engine`].
+/// The engines that there are without [`register_engine`], before those of the testbed.
 static BUILT_IN: [Registration; 3] =
     [halite_indexlog::REGISTRATION, halite_lsm::REGISTRATION, halite_betree::REGISTRATION];
+
+fn built_in() -> impl Iterator<Item = &'static Registration> {
+    BUILT_IN.iter().chain(&halite_table::REGISTRATIONS)
+}
 
 /// Bytes of an engine's name: a pool names its engine in a root, behind a few bytes.
 const NAME_LEN_MAX: usize = 17;
@@ -24,11 +28,24 @@ static REGISTERED: RwLock<Vec<&Registration>> = RwLock::new(Vec::new());
 
 /// The engines by the names that [`Builder::engine`](crate::Builder::engine) and `--engine` take. More may be
 /// [registered](register_engine).
-pub const ENGINES: &[&str] = &[
-    halite_indexlog::REGISTRATION.name,
-    halite_lsm::REGISTRATION.name,
-    halite_betree::REGISTRATION.name,
-];
+/// The last ones, from [`TESTBED`] on, are recovery methods of the testbed.
+pub const ENGINES: &[&str] = &names();
+
+/// The place in [`ENGINES`] of the first engine that is a recovery method of the testbed, made to compare methods.
+pub const TESTBED: usize = 3;
+
+const fn names() -> [&'static str; TESTBED + halite_table::ENGINES.len()] {
+    let mut names = [""; TESTBED + halite_table::ENGINES.len()];
+    names[0] = halite_indexlog::REGISTRATION.name;
+    names[1] = halite_lsm::REGISTRATION.name;
+    names[2] = halite_betree::REGISTRATION.name;
+    let mut at = TESTBED;
+    while at < names.len() {
+        names[at] = halite_table::ENGINES[at - TESTBED];
+        at += 1;
+    }
+    names
+}
 
 /// Adds an engine of one's own: databases, servers, backups and tools find it by its name from then on.
 ///
@@ -37,7 +54,7 @@ pub const ENGINES: &[&str] = &[
 pub fn register_engine(engine: &'static Registration) {
     assert!(engine.name.len() <= NAME_LEN_MAX, "the name `{}` is too long", engine.name);
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
-    let mut known = BUILT_IN.iter().chain(registered.iter().copied());
+    let mut known = built_in().chain(registered.iter().copied());
     assert!(known.all(|of| of.name != engine.name), "there is an engine `{}` already", engine.name);
     registered.push(engine);
 }
@@ -46,7 +63,7 @@ pub fn register_engine(engine: &'static Registration) {
 #[must_use]
 pub fn engines() -> Vec<&'static Registration> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
-    BUILT_IN.iter().chain(registered.iter().copied()).collect()
+    built_in().chain(registered.iter().copied()).collect()
 }
 
 fn find(name: &str) -> Option<&'static Registration> {
@@ -240,7 +257,7 @@ pub(crate) fn place_beside<E>(
     place: impl Fn(&str, PathBuf) -> std::result::Result<Option<PathBuf>, E>,
 ) -> std::result::Result<(), E> {
     for beside in besides() {
-        let elsewhere = (beside.elsewhere)(options);
+        let Some(elsewhere) = beside.elsewhere.map(|elsewhere| elsewhere(options)) else { continue };
         if let Some(named) = elsewhere.take() {
             *elsewhere = place(beside.folder, named)?;
         }

@@ -34,9 +34,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A request goes from here through the engine's contract (`halite-contract`) to an engine (`halite-indexlog` or
-//! `halite-lsm`), which reaches the medium through the pool of `halite-pmem`; the levels of `halite-lsm` are files of
-//! `halite-disk`.
+//! A request goes from here through the engine's contract (`halite-contract`) to an engine (`halite-indexlog`,
+//! `halite-lsm`, `halite-betree`, or a recovery method of `halite-table`), which reaches the medium through the pool of
+//! `halite-pmem`; the levels of `halite-lsm` are files of `halite-disk`.
 #![forbid(unsafe_code)]
 
 mod backup;
@@ -63,7 +63,9 @@ pub use builder::Builder;
 pub use changes::Changes;
 pub use database::{Database, make_folder};
 use engines::open_any;
-pub use engines::{ENGINES, engine_with, engines, find_engine, open_engine, register_engine};
+pub use engines::{
+    ENGINES, TESTBED, engine_with, engines, find_engine, open_engine, register_engine,
+};
 pub use error::{Error, Result};
 pub use halite_betree::{BetreeOptions, Error as BetreeError};
 pub use halite_contract::{

@@ -108,6 +108,12 @@ pub trait Factory {
         true
     }
 
+    /// Whether space that deletes free takes any other keys and values. Otherwise some of it takes only what is as long as
+    /// that which was there, until more is deleted.
+    fn reuses_space(&self) -> bool {
+        true
+    }
+
     /// Whether statistics have the exact number of keys, and of bytes that are alive.
     fn counts(&self) -> bool {
         true

@@ -21,4 +21,4 @@ pub const COLUMNS_MAX: usize = 1024;
 pub const INDEXES_MAX: usize = 64;
 
 /// Bytes of the name of a table, a column or an index, at most.
-pub const NAME_LEN_MAX: usize = 128;
+pub const NAME_LEN_MAX: usize = 800;

@@ -15,11 +15,11 @@ fn has_changed(part: &AnyPartition) -> bool {
 }
 
 impl Testbed {
-    /// Commits, and unlocks the partitions. All that was changed and read is durable once the tickets are.
-    pub(super) fn commit(&self, mut transaction: Transaction<'_>) -> Result<Tickets> {
+    /// Commits. All that was changed and read is durable once the tickets are.
+    pub(super) fn commit(&self, transaction: &mut Transaction<'_>) -> Result<Tickets> {
         let parts = &mut transaction.parts;
         if parts.iter().filter(|(_, part)| has_changed(part)).count() > 1 {
-            self.commit_several(&mut transaction)?;
+            self.commit_several(transaction)?;
         } else {
             for (_, part) in parts.iter_mut().filter(|(_, part)| has_changed(part)) {
                 part.commit()?;

@@ -33,7 +33,7 @@ pub(crate) const PREFIX: &str = "table:";
 pub(crate) const FOLDER: &str = "tables";
 
 /// The root that has the number of partitions.
-const PARTITIONS: &str = "table:partitions";
+pub(crate) const PARTITIONS: &str = "table:partitions";
 
 /// The root that says whether all partitions were made.
 const MADE: &str = "table:made";
@@ -208,6 +208,9 @@ impl Place<'_> {
     fn disk(&self, number: usize) -> Result<Disk> {
         let options = self.options;
         let disk = if let Some(disk) = &options.disk {
+            if number > 0 {
+                return Err(Error::Partitions { asked: number as u64 + 1, max: 1 });
+            }
             disk.clone()
         } else if options.pool_options.in_memory || options.pool_options.medium.is_some() {
             Disk::in_memory_up_to(options.pool_options.size_max)

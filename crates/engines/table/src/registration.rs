@@ -1,0 +1,86 @@
+//! The rows of the registry: an engine for each recovery method.
+//!
+//! None of them is the default on any medium: the testbed is there to compare methods.
+
+use std::sync::Arc;
+
+use halite_contract::lab::{Kind as History, Variant};
+use halite_contract::{Beside, EngineOptions, Registration};
+
+use crate::engine::TableEngine;
+use crate::testbed::FOLDER;
+use crate::{Kind, files};
+
+/// Makes the engines: their rows, and their names by their methods.
+macro_rules! engines {
+    ($($kind:ident, $name:literal, $about:literal;)+) => {
+        /// The engines of the testbed, one for each recovery method.
+        pub static REGISTRATIONS: [Registration; Kind::ALL.len()] = [$(Registration {
+            name: $name,
+            about: $about,
+            default_on: &[],
+            is_asked_for: |_| false,
+            open: |options| Ok(Arc::new(TableEngine::open(Kind::$kind, options)?)),
+            beside: beside(
+                Kind::$kind,
+                |options, for_good| files::repair(Kind::$kind, options, for_good),
+                |options| files::discard(Kind::$kind, options),
+            ),
+            offers: &[],
+            devices: None,
+            crash_variants: || crash_variants($name),
+            media_variants: Vec::new,
+        }),+];
+
+        /// The names of the engines.
+        pub const ENGINES: [&str; Kind::ALL.len()] = [$($name),+];
+
+        /// The name of a method's engine.
+        pub(crate) const fn name_of(kind: Kind) -> &'static str {
+            match kind {
+                $(Kind::$kind => $name),+
+            }
+        }
+    };
+}
+
+engines! {
+    Cow, "table:cow", "the testbed's copy-on-write trees in a file";
+    NvmInP, "table:nvm-inp", "the testbed's updates in place, in a heap in the pool";
+}
+
+type Repair = fn(&EngineOptions, bool) -> halite_contract::Result<halite_contract::RepairReport>;
+type Discard = fn(&EngineOptions) -> halite_contract::Result<()>;
+
+/// The folder beside the pool of a method that has files.
+const fn beside(kind: Kind, repair: Repair, discard: Discard) -> Option<Beside> {
+    match kind.has_files() {
+        true => Some(Beside { folder: FOLDER, elsewhere: None, repair, discard }),
+        false => None,
+    }
+}
+
+/// A few short writes, and more of all sorts: the lab explores the methods themselves by transactions over tables.
+fn crash_variants(name: &str) -> Vec<Variant> {
+    let options = EngineOptions::new("pool");
+    let variant = |kind, kinds, share| Variant {
+        kinds,
+        share,
+        ..Variant::new(format!("{name}-{kind}"), options.clone())
+    };
+    vec![variant("few", &[History::Few], 3), variant("mixed", &[History::Mixed], 3)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_called_as_its_method_is() {
+        for (kind, engine) in Kind::ALL.iter().zip(&REGISTRATIONS) {
+            assert_eq!(engine.name, format!("table:{kind}"));
+            assert_eq!((engine.name, engine.beside.is_some()), (name_of(*kind), kind.has_files()));
+        }
+        assert!(REGISTRATIONS.iter().map(|engine| engine.name).eq(ENGINES));
+    }
+}
