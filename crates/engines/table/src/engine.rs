@@ -17,7 +17,8 @@
 //! those that have their first 1,533 bytes in common.
 //!
 //! Limits are the contract's, but for a batch: a method with a log of pointers refuses one that changes more rows than the
-//! log has room for (`BatchTooLarge`), which are some 15,000.
+//! log has room for (`BatchTooLarge`), which are some 15,000. Where a disk has no room for a commit of a method with files,
+//! the commits since the last sync are lost with it, and the store has to be opened again.
 
 mod error;
 mod gather;
@@ -145,6 +146,14 @@ impl Engine for TableEngine {
 
     fn sync(&self) -> Result<()> {
         self.store.sync()
+    }
+
+    /// Methods with files keep a group of commits in DRAM until it is synced.
+    fn hand_over(&self) -> Result<()> {
+        match self.store.testbed.kind().has_files() {
+            true => self.store.sync(),
+            false => Ok(()),
+        }
     }
 
     fn stats(&self) -> Stats {

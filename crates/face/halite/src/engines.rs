@@ -257,7 +257,9 @@ pub(crate) fn place_beside<E>(
     place: impl Fn(&str, PathBuf) -> std::result::Result<Option<PathBuf>, E>,
 ) -> std::result::Result<(), E> {
     for beside in besides() {
-        let Some(elsewhere) = beside.elsewhere.map(|elsewhere| elsewhere(options)) else { continue };
+        let Some(elsewhere) = beside.elsewhere.map(|elsewhere| elsewhere(options)) else {
+            continue;
+        };
         if let Some(named) = elsewhere.take() {
             *elsewhere = place(beside.folder, named)?;
         }

@@ -43,9 +43,10 @@ fn of_index(error: IndexError) -> Told {
             what: format!("page {page} of {}", path.display()),
             why: reason.to_owned(),
         },
-        IndexError::DamagedNode { pointer, reason } => {
-            Told::Damaged { what: format!("the index node at {pointer:#x}"), why: reason.to_owned() }
-        }
+        IndexError::DamagedNode { pointer, reason } => Told::Damaged {
+            what: format!("the index node at {pointer:#x}"),
+            why: reason.to_owned(),
+        },
         other => own(ErrorClass::Other, other.into()),
     }
 }

@@ -30,8 +30,9 @@ pub(super) const KEY: usize = 0;
 pub(super) const PART: usize = 1;
 pub(super) const VALUE: usize = 2;
 
-const _: () =
-    assert!(halite_contract::VALUE_LEN_MAX + halite_contract::KEY_LEN_MAX + 4 < PIECE << PIECE_BITS);
+const _: () = assert!(
+    halite_contract::VALUE_LEN_MAX + halite_contract::KEY_LEN_MAX + 4 < PIECE << PIECE_BITS
+);
 
 /// The schema of the table of this name.
 pub(super) fn schema(name: &str) -> Result<TableSchema> {

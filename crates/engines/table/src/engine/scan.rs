@@ -166,9 +166,10 @@ pub(super) fn scan(
     let part = |number| PartScan::new(store, reader, space, number, (range.clone(), direction));
     match store.testbed.partitions() {
         1 => Box::new(part(0)),
-        count => {
-            Box::new(Merged { parts: (0..count).map(|at| part(at).peekable()).collect(), direction })
-        }
+        count => Box::new(Merged {
+            parts: (0..count).map(|at| part(at).peekable()).collect(),
+            direction,
+        }),
     }
 }
 

@@ -114,8 +114,15 @@ mod tests {
 
     #[test]
     fn the_table_of_a_key_space_has_a_name_that_leads_back_to_it() {
-        let names =
-            ["s", "100%", "%00", "a\0b\u{85}", "a \u{1f9c2}", &"\0".repeat(255), &"\u{85}".repeat(127)];
+        let names = [
+            "s",
+            "100%",
+            "%00",
+            "a\0b\u{85}",
+            "a \u{1f9c2}",
+            &"\0".repeat(255),
+            &"\u{85}".repeat(127),
+        ];
         for name in names {
             let schema = place::schema(&table_name(name)).unwrap();
             let (catalog, id) = Catalog::new().create_table(schema).unwrap();

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use halite_alloc::Segments;
 use halite_contract::{
     EngineOptions, Error, Health, KeySpaceId, Partitioning, Recovery, Result, check_key_space_name,
 };
+use halite_pmem::Pool;
 use halite_sim::locks::{Mutex, RwLock, RwLockReadGuard};
 
 use super::place;
-use super::statistics::Taken;
 use super::space::{Space, dropped_name, is_dropped, space_of, table_name};
+use super::statistics::Taken;
 use super::versions::{Reader, Versions};
 use crate::registration::name_of;
 use crate::{Kind, Testbed};
@@ -88,9 +90,9 @@ impl Store {
             };
             return Err(Error::FixedPartitions { engine: name, is });
         }
-        if !options.create {
-            // The error of a pool that is missing is the pool's.
-            drop(halite_alloc::Segments::open(&options.pool, &options.pool_options)?);
+        if !options.create && !Pool::exists(&options.pool, &options.pool_options) {
+            // The error is the pool's.
+            Segments::open(&options.pool, &options.pool_options)?;
         }
         let testbed = Testbed::open(Some(kind), options).map_err(|error| match error {
             crate::Error::OtherPartitions { found, .. } => {

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-use halite_contract::{
-    Direction, Durability, Error, Expectation, KeyRange, Op, Result,
-};
+use halite_contract::{Direction, Durability, Error, Expectation, KeyRange, Op, Result};
 
 use super::pairs::Pairs;
 use super::snapshot::TableSnapshot;
@@ -61,7 +59,8 @@ impl Store {
         };
         let mut numbers = Vec::new();
         let committed = |effects: &mut Effects| {
-            numbers.extend(written.iter().map(|&partition| (partition, self.note_write(partition))));
+            numbers
+                .extend(written.iter().map(|&partition| (partition, self.note_write(partition))));
             for (&(space, partition), &more) in &effects.more {
                 spaces.by_id[&space].count(partition, more);
             }
