@@ -17,7 +17,8 @@
 //! those that have their first 1,533 bytes in common.
 //!
 //! Limits are the contract's, but for a batch: a method with a log of pointers refuses one that changes more rows than the
-//! log has room for (`BatchTooLarge`), which are some 15,000. Where a disk has no room for a commit of a method with files,
+//! log has room for (`BatchTooLarge`), which are some 15,000; and a batch that changes several partitions is refused if its
+//! decision, all rows before and after it, is longer than a slot, some 2 MB. Where a disk has no room for a commit of a method with files,
 //! the commits since the last sync are lost with it, and the store has to be opened again.
 
 mod error;

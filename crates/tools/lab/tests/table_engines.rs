@@ -1,19 +1,38 @@
-//! The engines of the testbed come back from the power cuts that the lab looks at, by their rows in the registry.
+//! The engines of the testbed come back from the power cuts that the lab looks at, by their rows in the registry: the
+//! adapter's transactions, statements and expectations. `table.rs` explores the methods themselves.
+//!
+//! `HALITE_LAB_SEEDS` sets how many seeds there are, each of which is then looked at in depth.
+
+mod seeds;
 
 use halite_contract::lab::is_deep;
-use halite_lab::{Budget, Plan, Rules, explore, suite};
+use halite_lab::{Effort, Rules, suite};
+
+use seeds::{number, seeds};
+
+/// Images of a history, for a first look.
+const IMAGES: u64 = 60;
 
 #[test]
 fn the_engines_come_back_from_power_cuts() {
     let first_look = [Rules::Memory, Rules::FailingSyncs];
-    let (rules, histories) =
-        if is_deep("table") { (&Rules::ALL[..], 4) } else { (&first_look[..], 1) };
-    for engine in &halite_table::REGISTRATIONS {
-        let jobs = suite(engine, rules);
-        let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(histories)) };
-        let report = explore(&plan, &jobs, &|_| ());
-        let found: Vec<_> =
-            report.findings.iter().map(|found| (&found.case, &found.what)).collect();
-        assert!(found.is_empty(), "{}: {found:?}", engine.name);
+    let rules = if is_deep("table") { &Rules::ALL[..] } else { &first_look };
+    let (fixed, effort) = match number("HALITE_LAB_SEEDS") {
+        Some(asked) => (asked, Effort::default()),
+        None => (1, Effort { history_images_max: IMAGES, ..Effort::default() }),
+    };
+    for job in halite_table::REGISTRATIONS.iter().flat_map(|engine| suite(engine, rules)) {
+        let seen = job.look(&mut seeds(fixed), &effort, None);
+        let found = seen.finding.map(|finding| (finding.case, finding.what));
+        assert!(found.is_none(), "{found:?}");
+        let tally = seen.tally;
+        println!(
+            "{}: {} histories, {} crash points, {} distinct images, {} nested recoveries",
+            job.label(),
+            tally.histories,
+            tally.crash_points,
+            tally.distinct.len(),
+            tally.nested
+        );
     }
 }

@@ -21,6 +21,9 @@ use crate::index;
 const CHUNK: usize = 4 << 10;
 const CHUNK_MAX: usize = 256 << 10;
 
+/// The pairs of a chunk, and the last key that it covers, unless it covers all that is left.
+type Chunk = (BTreeMap<Vec<u8>, Bytes>, Option<Vec<u8>>);
+
 /// The scan of one partition.
 pub(super) struct PartScan {
     store: Arc<Store>,
@@ -71,11 +74,8 @@ impl PartScan {
         Ok(())
     }
 
-    /// The pairs of the next chunk, and the last key that it covers, unless it covers all.
-    fn chunk_of(
-        &self,
-        mut pairs: Pairs<'_, '_>,
-    ) -> Result<(BTreeMap<Vec<u8>, Bytes>, Option<Vec<u8>>)> {
+    /// The next chunk.
+    fn chunk_of(&self, mut pairs: Pairs<'_, '_>) -> Result<Chunk> {
         let (mut chunk, mut bytes, mut limit) = (BTreeMap::new(), 0, None);
         pairs.scan(&self.range, direction_of(self.direction), |(key, value)| {
             bytes += key.len() + value.len();

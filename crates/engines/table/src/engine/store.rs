@@ -219,7 +219,7 @@ impl Store {
         (0..self.testbed.partitions()).map(|number| space.len(&self.testbed, number)).sum()
     }
 
-    /// Notes a write of partitions that are locked. Returns its number in each.
+    /// Notes a write of a partition that is locked. Returns its number.
     pub(super) fn note_write(&self, partition: usize) -> u64 {
         self.written[partition].last.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -22,6 +22,9 @@ use halite_sim::locks::Mutex;
 /// A partition of a key space.
 pub(super) type Place = (KeySpaceId, usize);
 
+/// A key with the value that it had, or without one.
+type Before = (Vec<u8>, Option<Bytes>);
+
 /// A value that was replaced, or the absence of one.
 #[derive(Debug)]
 struct Image {
@@ -132,7 +135,7 @@ impl Reader {
         range: &KeyRange,
         direction: Direction,
         bytes_max: usize,
-    ) -> (Vec<(Vec<u8>, Option<Bytes>)>, bool) {
+    ) -> (Vec<Before>, bool) {
         let state = self.versions.0.lock();
         let Some(images) = state.images.get(&place).filter(|_| !range.is_empty()) else {
             return (Vec::new(), false);

@@ -234,8 +234,8 @@ mod tests {
         refused!(two().primary_key(["b"]), Error::NullableKey { .. }, "\"b\"");
         refused!(two().primary_key(["a", "a"]), Error::Twice { .. }, "\"a\"", "primary key");
         let keyed = || two().primary_key(["a"]);
-        refused!(keyed().named(""), Error::Name { what: "table", .. }, "128");
-        refused!(keyed().named(&long), Error::Name { what: "table", .. }, "128");
+        refused!(keyed().named(""), Error::Name { what: "table", .. }, "800");
+        refused!(keyed().named(&long), Error::Name { what: "table", .. }, "800");
         refused!(keyed().column("x\0", Type::Int8), Error::Name { what: "column", .. }, "x");
         refused!(keyed().column("a", Type::Int16), Error::Twice { .. }, "\"a\"", "columns");
         refused!(
