@@ -45,8 +45,12 @@ macro_rules! engines {
 }
 
 engines! {
-    Cow, "table:cow", "the testbed's copy-on-write trees in a file";
+    InP, "table:inp", "the testbed's updates in place in memory, with a log and checkpoints in files";
     NvmInP, "table:nvm-inp", "the testbed's updates in place, in a heap in the pool";
+    Cow, "table:cow", "the testbed's copy-on-write trees in a file";
+    NvmCow, "table:nvm-cow", "the testbed's copy-on-write trees in a heap in the pool";
+    Log, "table:log", "the testbed's memtable, with a log and sorted runs in files";
+    NvmLog, "table:nvm-log", "the testbed's memtables in a heap in the pool";
 }
 
 type Repair = fn(&EngineOptions, bool) -> halite_contract::Result<halite_contract::RepairReport>;

@@ -186,10 +186,6 @@ impl Testbed {
             all.opens += opens;
         }
         all
-    /// Makes all commits of a partition durable.
-    pub(crate) fn sync_partition(&self, partition: usize) -> Result<()> {
-        let last = self.lock(partition).last();
-        self.wait(partition, last)
     }
 
     /// Shortens the recovery, for methods that replay a log.
