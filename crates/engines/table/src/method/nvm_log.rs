@@ -170,14 +170,6 @@ impl NvmLog {
         &self.heap
     }
 
-    /// The memtables of an index, the mutable one included.
-    ///
-    /// # Errors
-    /// [`Error::UnknownIndex`].
-    pub fn memtables(&self, index: IndexId) -> Result<usize> {
-        self.index(index).map(|index| index.memtables.len())
-    }
-
     fn check(&self) -> Result<()> {
         match &self.failed {
             Some(why) => Err(Error::Lost { why: why.clone() }),

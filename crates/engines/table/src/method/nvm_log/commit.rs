@@ -138,7 +138,7 @@ impl NvmLog {
                 let freed = there.map(|lead| lead.slots(&self.heap, tuples)).transpose()?;
                 self.free(&freed.unwrap_or_default(), tuples, changes)?;
                 Some(match (before, after) {
-                    (_, None) => self.is_older(primary, 0, key)?.then_some(TOMBSTONE),
+                    (_, None) => self.is_below(primary, 0, key)?.then_some(TOMBSTONE),
                     (None, Some(after)) => Some(self.insert(tuples, after, changes)?),
                     (Some(before), Some(after)) => {
                         Some(self.change(&table, tuples, there, (before, after), changes)?)
@@ -214,7 +214,7 @@ impl NvmLog {
             plan.changes.freed.push(Freed { slot, owner, len });
         }
         let Some(key) = &write.after else {
-            return Ok(self.is_older(index, 0, entry)?.then_some(TOMBSTONE));
+            return Ok(self.is_below(index, 0, entry)?.then_some(TOMBSTONE));
         };
         let slot = bytes::write::<PrimaryKey>(&mut self.heap, owner, key)?;
         plan.changes.activated.push(slot.any());

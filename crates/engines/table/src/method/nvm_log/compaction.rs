@@ -18,9 +18,10 @@
 //! crash leaks a slot, and none is in two memtables that count.
 //!
 //! **Filters.** A memtable that has become immutable gets a filter in the same steps, if it is not merged first; until then
-//! lookups search its tree. The hashes of the keys are in DRAM until the filter is written: 8 bytes a key.
+//! lookups search its tree. The hashes of the keys are in DRAM until they are all known, 8 bytes a key, and then the filter
+//! is written at once.
 //!
-//! Costs: a fence for each step, those of the output's leaves that are divided, and three for each publication's step.
+//! Costs: a fence for each step, those of the output's leaves that are divided, and two for each change of the list.
 
 use std::ops::Bound;
 
@@ -251,9 +252,11 @@ impl NvmLog {
 
     /// Whether a memtable behind the inputs of a compaction has an entry of a key.
     fn has_older(&self, index: IndexId, behind: usize, key: &[u8]) -> Result<bool> {
-        planted!("table.nvm-log-tombstone-dropped-early", Ok(false), {
-            self.is_older(index, behind - 1, key)
-        })
+        planted!(
+            "table.nvm-log-tombstone-dropped-early",
+            Ok(false),
+            self.is_below(index, behind - 1, key)
+        )
     }
 
     /// What the words of a row's key come to, the newest first.

@@ -155,7 +155,7 @@ impl LogIndex {
     pub(super) fn count(&mut self, heap: &mut Heap, bytes: u64, full: u64) -> Result<()> {
         let mutable = &mut self.memtables[0];
         mutable.bytes = mutable.bytes.saturating_add(bytes);
-        if mutable.bytes < full && mutable.bytes - self.stored > full / 16 {
+        if mutable.bytes < full && mutable.bytes.saturating_sub(self.stored) > full / 16 {
             self.stored = mutable.bytes;
             heap.store_word(self.directory, BYTES_AT, self.stored)?;
         }

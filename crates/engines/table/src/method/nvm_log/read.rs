@@ -43,8 +43,8 @@ impl NvmLog {
         Ok(None)
     }
 
-    /// Whether one of the immutable memtables of an index from a place on has an entry of a key.
-    pub(super) fn is_older(&self, index: IndexId, from: usize, key: &[u8]) -> Result<bool> {
+    /// Whether one of the immutable memtables of an index has an entry of a key; those before a place are passed over.
+    pub(super) fn is_below(&self, index: IndexId, from: usize, key: &[u8]) -> Result<bool> {
         let hash = filter::hash(&self.heap, key);
         for memtable in self.index(index)?.immutable().iter().skip(from) {
             if memtable.get(&self.heap, (key, hash))?.is_some() {
