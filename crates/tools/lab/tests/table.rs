@@ -29,13 +29,13 @@ const HISTORIES: u64 = 12;
 
 /// Histories of subjects in a heap: under caches that persist, each store is a crash point.
 fn first_look(rules: Rules) -> u64 {
-    if rules == Rules::Platform { 1 } else { 4 }
+    if rules == Rules::Platform { 1 } else { 3 }
 }
 
 /// Explores a few histories, which have more crash points than others, as their recoveries have.
 fn survives_few<S: Subject>(subject: &S, rules: Rules) {
-    let effort = Effort { history_images_max: 100, nested_percent: [2, 2], ..Effort::default() };
-    explore(subject, rules, if rules == Rules::Platform { 1 } else { 3 }, effort);
+    let effort = Effort { history_images_max: 60, nested_percent: [2, 2], ..Effort::default() };
+    explore(subject, rules, if rules == Rules::Platform { 1 } else { 2 }, effort);
 }
 
 /// Histories in which a mutant may hide.
