@@ -115,7 +115,9 @@ fn live(kind: Kind, folder: &Path, until: u64, counts: &mut Counts) -> Result<()
         let mut acknowledged = killed(kind, folder, seed, Moment::Running(time), counts)?;
         let mut begun = THREADS;
         if random.bool() {
-            let time = Duration::from_micros(random.u64(..20_000));
+            // Opening takes a few milliseconds.
+            let max = if random.bool() { 4_000 } else { 20_000 };
+            let time = Duration::from_micros(random.u64(..max));
             acknowledged.extend(killed(kind, folder, seed + 1, Moment::Started(time), counts)?);
             begun += THREADS;
         }
