@@ -58,7 +58,7 @@ pub enum Error {
     /// There is a table or index of this name already.
     #[error("there is a {what} {name:?} already; choose another name, or drop that one first")]
     Exists {
-        /// `table` or `index`.
+        /// `table`, `index` or `procedure`.
         what: &'static str,
         /// The name.
         name: Box<str>,
@@ -69,7 +69,7 @@ pub enum Error {
         "the name {name:?} of a {what} must have 1 to {NAME_LEN_MAX} bytes and no control characters"
     )]
     Name {
-        /// `table`, `column` or `index`.
+        /// `table`, `column`, `index`, `procedure` or `parameter`.
         what: &'static str,
         /// The name.
         name: Box<str>,
@@ -340,7 +340,6 @@ pub enum Error {
         table: Box<str>,
     },
 
-    /// A transaction changes more than its undo log can have.
     /// A transaction changes more than its undo log can have, or the records that make its group durable.
     #[error(
         "a transaction needs a log of {len} bytes, and a log has up to {max}; divide the transaction"
@@ -400,6 +399,53 @@ pub enum Error {
     NotParticipant {
         /// The partition's number.
         partition: usize,
+    },
+
+    /// There is no stored procedure of this name.
+    #[error("there is no procedure {procedure:?}; register it, or check its name")]
+    UnknownProcedure {
+        /// The name.
+        procedure: Box<str>,
+    },
+
+    /// A call has more or fewer arguments than its procedure has parameters.
+    #[error(
+        "procedure {procedure:?} has {expected} parameters, and {found} arguments were given; give one for each"
+    )]
+    ArgumentCount {
+        /// The procedure.
+        procedure: Box<str>,
+        /// The number of its parameters.
+        expected: usize,
+        /// The number of arguments.
+        found: usize,
+    },
+
+    /// A procedure cannot have an argument, for the reason that a column of the parameter's name and type could not.
+    #[error("procedure {procedure:?} cannot have an argument: {why}")]
+    Argument {
+        /// The procedure.
+        procedure: Box<str>,
+        /// The reason.
+        why: Box<Error>,
+    },
+
+    /// A transaction, or a statement that is in none, begins in the body of a transaction.
+    #[error(
+        "{inner} cannot run in {outer}, which would wait for itself; end that first, or do both in one body"
+    )]
+    Recursion {
+        /// The inner one.
+        inner: Box<str>,
+        /// The transaction that this thread is in.
+        outer: Box<str>,
+    },
+
+    /// The body of a transaction gave it up, and its changes were undone.
+    #[error("the transaction was given up, and undone: {why}")]
+    GivenUp {
+        /// The body's reason.
+        why: Box<str>,
     },
 
     /// The body of a transaction panicked, and its changes were undone.

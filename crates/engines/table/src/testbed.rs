@@ -17,6 +17,9 @@
 //! Opening finishes a transaction that was decided, so that no crash leaves a part of it. Statements that change the catalogs
 //! of all partitions go the same way.
 //!
+//! A client calls a stored procedure by its name ([`Testbed::call`]), or hands a body over ([`Testbed::transact`]). A body
+//! that begins another transaction of the store, or a statement beside it, is refused: it would wait for itself.
+//!
 //! Costs of a transaction that changes n partitions: a sync of each before the decision, if they had commits that were not
 //! durable; two publications of the coordinator; the commits of the partitions, and a sync of each.
 
@@ -26,9 +29,12 @@ mod decision;
 mod merged;
 mod open;
 mod placement;
+mod procedure;
+mod running;
 mod statement;
 mod transaction;
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -37,13 +43,16 @@ use halite_alloc::Segments;
 use halite_contract::Durability;
 use halite_disk::{Disk, Traffic};
 use halite_pmem::Pool;
-use halite_sim::locks::{Mutex, MutexGuard};
+use halite_sim::locks::{Mutex, MutexGuard, RwLock};
 use halite_sync::Group;
 
+use self::commit::Tickets;
 use self::coordinator::{Coordinator, TIMESTAMPS};
 pub use self::merged::MergedRows;
 pub(crate) use self::open::{FOLDER, PARTITIONS, folder};
 pub use self::open::{PARTITIONS_MAX, TableOptions};
+use self::procedure::Registered;
+pub use self::procedure::{Procedure, Records};
 pub use self::transaction::Transaction;
 use crate::method::{Footprint, Kind, Method, Ticket};
 use crate::{Catalog, Error, Partition, Result};
@@ -67,6 +76,8 @@ pub struct Testbed {
     coordinator: Mutex<Coordinator>,
     /// The next timestamp.
     timestamp: AtomicU64,
+    /// The stored procedures by their names.
+    procedures: RwLock<BTreeMap<Box<str>, Arc<Registered>>>,
     /// Why no transaction can run any more.
     failed: Arc<OnceLock<Box<str>>>,
 }
@@ -96,6 +107,8 @@ impl Testbed {
     }
 
     /// The catalog, which is the same in all partitions but for the ids.
+    /// The catalog, which is the same in all partitions but for the ids. It waits for the transaction of the first
+    /// partition: in the body of one, [`Transaction::table`] is there instead.
     #[must_use]
     pub fn catalog(&self) -> Catalog {
         self.lock(0).catalog().clone()
@@ -106,8 +119,8 @@ impl Testbed {
     /// durable on return; otherwise after the next [`Testbed::sync`].
     ///
     /// # Errors
-    /// Those of the body; [`Error::Partitions`] for a number that the store does not have; [`Error::Panicked`]; those of
-    /// the method's commit and sync.
+    /// Those of the body; [`Error::Partitions`] for a number that the store does not have; [`Error::Panicked`];
+    /// [`Error::Recursion`] in the body of another transaction of the store; those of the method's commit and sync.
     pub fn transact<T, E: From<Error>>(
         &self,
         partitions: &[usize],
@@ -144,12 +157,29 @@ impl Testbed {
                 }
             }
         };
+        let (result, tickets) = self.run("a transaction", partitions, body)?;
         if durability == Durability::Immediate {
-            for (partition, ticket) in tickets {
-                self.wait(partition, ticket)?;
-            }
+            self.wait_for(&tickets)?;
         }
         Ok(result)
+    }
+
+    /// Runs a transaction, and returns what has to be durable before anybody is told that it was.
+    fn run<T, E: From<Error>>(
+        &self,
+        name: &str,
+        partitions: &[usize],
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<(T, Tickets), E> {
+        let _running = self.enter(name)?;
+        let mut transaction = self.begin(partitions)?;
+        match caught(|| body(&mut transaction)).map_err(E::from).flatten() {
+            Ok(result) => Ok((result, self.commit(transaction)?)),
+            Err(error) => {
+                transaction.abort();
+                Err(error)
+            }
+        }
     }
 
     /// Makes all commits durable.
@@ -168,6 +198,7 @@ impl Testbed {
     /// # Panics
     /// If there is no partition of that number.
     pub fn sync_partition(&self, partition: usize) -> Result<()> {
+        self.check_outside("a sync")?;
         let last = self.lock(partition).last();
         self.wait(partition, last)
     }
@@ -193,6 +224,7 @@ impl Testbed {
     /// # Errors
     /// Those of the method.
     pub fn checkpoint(&self) -> Result<()> {
+        self.check_outside("a checkpoint")?;
         (0..self.partitions.len()).try_for_each(|number| self.lock(number).checkpoint())
     }
 
@@ -201,6 +233,7 @@ impl Testbed {
     /// # Errors
     /// Those of the method.
     pub fn reclaim(&self) -> Result<bool> {
+        self.check_outside("a reclamation")?;
         let mut is_done = true;
         for number in 0..self.partitions.len() {
             is_done &= self.lock(number).reclaim()?;
@@ -213,6 +246,7 @@ impl Testbed {
     /// # Errors
     /// Those of the method.
     pub fn footprint(&self) -> Result<Footprint> {
+        self.check_outside("a footprint")?;
         let mut all = Footprint::default();
         for number in 0..self.partitions.len() {
             let Footprint { table, index, log, checkpoint, other } =
@@ -231,6 +265,7 @@ impl Testbed {
     /// # Errors
     /// [`Error::Damaged`] for the first defect.
     pub fn verify(&self) -> Result<u64> {
+        self.check_outside("a check of the store")?;
         self.coordinator.lock().verify()?;
         (0..self.partitions.len()).map(|number| self.lock(number).verify()).sum()
     }
@@ -270,6 +305,11 @@ impl Testbed {
         Ok(Transaction::new(parts, timestamp))
     }
 
+    /// Returns when all of the tickets are durable.
+    fn wait_for(&self, tickets: &Tickets) -> Result<()> {
+        tickets.iter().try_for_each(|&(partition, ticket)| self.wait(partition, ticket))
+    }
+
     /// Returns when the commits of a partition up to a ticket are durable.
     fn wait(&self, number: usize, ticket: Ticket) -> Result<()> {
         let Shared { partition, syncs } = &self.partitions[number];
@@ -280,6 +320,13 @@ impl Testbed {
         };
         syncs.commit(ticket.0, take, |mut partition| partition.sync().map(drop))
     }
+}
+
+/// Runs something, and returns its panic as an error.
+fn caught<T>(body: impl FnOnce() -> T) -> Result<T> {
+    let panicked =
+        |panic: Box<dyn std::any::Any + Send>| Error::Panicked { message: message_of(&*panic) };
+    catch_unwind(AssertUnwindSafe(body)).map_err(panicked)
 }
 
 fn message_of(panic: &(dyn std::any::Any + Send)) -> Box<str> {

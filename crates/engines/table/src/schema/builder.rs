@@ -168,7 +168,7 @@ impl TableBuilder {
     }
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<()> {
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<()> {
     let fits = (1..=NAME_LEN_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
     match fits {
         true => Ok(()),

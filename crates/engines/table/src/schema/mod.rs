@@ -10,6 +10,7 @@ pub(crate) mod layout;
 mod table_schema;
 
 pub use builder::TableBuilder;
+pub(crate) use builder::check_name;
 pub use index_schema::IndexSchema;
 pub use layout::{Layout, Place};
 pub use table_schema::TableSchema;

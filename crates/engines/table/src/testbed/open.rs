@@ -8,7 +8,7 @@ use halite_alloc::Segments;
 use halite_contract::{ENGINE_ROOT, EngineOptions, Partitioning, made_by};
 use halite_disk::Disk;
 use halite_pmem::Pool;
-use halite_sim::locks::Mutex;
+use halite_sim::locks::{Mutex, RwLock};
 use halite_sync::Group;
 
 use super::coordinator::Coordinator;
@@ -139,6 +139,7 @@ impl Testbed {
             disks,
             coordinator: Mutex::new(coordinator),
             timestamp: AtomicU64::new(next),
+            procedures: RwLock::default(),
             failed,
         };
         opened.finish()?;

@@ -85,6 +85,7 @@ impl Testbed {
         possible: impl Fn(&Catalog) -> Result<()>,
         change: impl Fn(&mut AnyPartition) -> Result<()>,
     ) -> Result<()> {
+        self.check_outside("a statement on tables")?;
         self.check()?;
         let mut parts: Vec<_> =
             (0..self.partitions.len()).map(|number| self.lock(number)).collect();

@@ -1,3 +1,5 @@
+mod procedures;
+
 use std::sync::atomic::AtomicUsize;
 use std::thread;
 
