@@ -106,7 +106,6 @@ impl Testbed {
         &self.segments
     }
 
-    /// The catalog, which is the same in all partitions but for the ids.
     /// The catalog, which is the same in all partitions but for the ids. It waits for the transaction of the first
     /// partition: in the body of one, [`Transaction::table`] is there instead.
     #[must_use]
@@ -139,25 +138,7 @@ impl Testbed {
         body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
         committed: impl FnOnce(&mut T),
     ) -> Result<T, E> {
-        let (result, tickets) = {
-            let mut transaction = self.begin(partitions)?;
-            let result = match catch_unwind(AssertUnwindSafe(|| body(&mut transaction))) {
-                Ok(result) => result,
-                Err(panic) => Err(Error::Panicked { message: message_of(&*panic) }.into()),
-            };
-            match result {
-                Ok(mut result) => {
-                    let tickets = self.commit(&mut transaction)?;
-                    committed(&mut result);
-                    (result, tickets)
-                }
-                Err(error) => {
-                    transaction.abort();
-                    return Err(error);
-                }
-            }
-        };
-        let (result, tickets) = self.run("a transaction", partitions, body)?;
+        let (result, tickets) = self.run("a transaction", partitions, body, committed)?;
         if durability == Durability::Immediate {
             self.wait_for(&tickets)?;
         }
@@ -170,11 +151,16 @@ impl Testbed {
         name: &str,
         partitions: &[usize],
         body: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+        committed: impl FnOnce(&mut T),
     ) -> Result<(T, Tickets), E> {
         let _running = self.enter(name)?;
         let mut transaction = self.begin(partitions)?;
         match caught(|| body(&mut transaction)).map_err(E::from).flatten() {
-            Ok(result) => Ok((result, self.commit(transaction)?)),
+            Ok(mut result) => {
+                let tickets = self.commit(&mut transaction)?;
+                committed(&mut result);
+                Ok((result, tickets))
+            }
             Err(error) => {
                 transaction.abort();
                 Err(error)

@@ -126,9 +126,8 @@ impl Testbed {
     /// Runs a call, and returns what has to be durable before anybody is told that it was.
     pub(super) fn run_call(&self, call: &Call) -> Result<(Records, Tickets)> {
         let Call { registered, arguments, partitions } = call;
-        self.run(&in_words(&registered.name), partitions, |transaction| {
-            registered.procedure.run(transaction, arguments)
-        })
+        let body = |tx: &mut Transaction<'_>| registered.procedure.run(tx, arguments);
+        self.run(&in_words(&registered.name), partitions, body, |_| ())
     }
 }
 
