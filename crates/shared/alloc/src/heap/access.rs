@@ -102,6 +102,7 @@ impl Heap {
     }
 
     /// The slot that a pointer leads to, if it is of its type and of the same life.
+    #[inline]
     pub(super) fn find_typed<T: Tagged>(&self, pointer: NvPtr<T>) -> Result<Found> {
         let any: AnyPtr = pointer.any();
         if !pointer.is_null() && any.tag() != Some(T::TAG) {

@@ -55,8 +55,8 @@ impl Heap {
     /// If the slot is shorter, or `at` is not a multiple of 8.
     pub fn store_word<T: Tagged>(&mut self, pointer: NvPtr<T>, at: u64, value: u64) -> Result<()> {
         self.check_synced()?;
-        self.find_typed(pointer)?;
-        let found = self.table.find_in(&self.ground, pointer.any(), SlotState::Persisted)?;
+        let found = self.find_typed(pointer)?;
+        let found = found.in_state(&self.ground, pointer.any(), SlotState::Persisted)?;
         assert!(at.is_multiple_of(8) && at < found.len, "the word at {at} of {}", found.len);
         self.make_way(found.place + at, 8)?;
         self.ground.store_word(found.place + at, value);

@@ -101,6 +101,7 @@ impl Table {
         LookedAt { chunks, slots }
     }
 
+    #[inline]
     fn cell(&self, id: ChunkId) -> &OnceLock<Chunk> {
         let segment = &self.segments[segment_of(id) as usize];
         let chunks = segment.get_or_init(|| Box::new([const { OnceLock::new() }; CHUNKS as usize]));
@@ -109,11 +110,16 @@ impl Table {
 
     /// The chunk with a number, which is in a segment that is there. A chunk in a span that nothing has led to yet may
     /// be taken for a free one.
+    #[inline]
     pub(super) fn chunk(&self, ground: &Ground, id: ChunkId) -> Result<&Chunk> {
-        let cell = self.cell(id);
-        if let Some(chunk) = cell.get() {
-            return Ok(chunk);
+        match self.cell(id).get() {
+            Some(chunk) => Ok(chunk),
+            None => self.read_chunk(ground, id),
         }
+    }
+
+    #[cold]
+    fn read_chunk(&self, ground: &Ground, id: ChunkId) -> Result<&Chunk> {
         let segment = segment_of(id);
         let head = ground.read(u64::from(segment) * SEGMENT, HEADER_LEN);
         header(ground.device().id(), segment).check(head, ground.pool(), ground.salt())?;
@@ -134,7 +140,7 @@ impl Table {
             }
             Purpose::Meta => Chunk::Meta,
         };
-        Ok(cell.get_or_init(|| chunk))
+        Ok(self.cell(id).get_or_init(|| chunk))
     }
 
     /// Replaces what is known of a chunk.
@@ -176,15 +182,21 @@ impl Table {
     }
 
     /// The slots of a slab.
+    #[inline]
     pub(super) fn slots<'a>(
         &self,
         ground: &Ground,
         id: ChunkId,
         slab: &'a Slab,
     ) -> Result<&'a Slots> {
-        if let Some(slots) = slab.slots.get() {
-            return Ok(slots);
+        match slab.slots.get() {
+            Some(slots) => Ok(slots),
+            None => self.read_slots(ground, id, slab),
         }
+    }
+
+    #[cold]
+    fn read_slots<'a>(&self, ground: &Ground, id: ChunkId, slab: &'a Slab) -> Result<&'a Slots> {
         let slots = Slots::read(ground, id, slab.kind.class)?;
         self.slots_read.fetch_add(u64::from(slots.len()), Relaxed);
         Ok(slab.slots.get_or_init(|| slots))
@@ -197,6 +209,7 @@ impl Table {
     }
 
     /// The slot that begins at a place in the heap, if one does.
+    #[inline]
     pub(super) fn slot_at(&self, ground: &Ground, place: u64) -> Result<Option<Found>> {
         let chunk = chunk_of(place);
         let found = match self.chunk(ground, chunk)? {
@@ -217,6 +230,7 @@ impl Table {
     }
 
     /// The slot that a pointer leads to, of any state.
+    #[inline]
     pub(super) fn find(&self, ground: &Ground, pointer: AnyPtr) -> Result<Found> {
         let place = pointer.place();
         let why = if pointer.is_null() {
@@ -232,6 +246,7 @@ impl Table {
     }
 
     /// The slot that a pointer leads to, which is reserved or persisted.
+    #[inline]
     pub(super) fn find_live(&self, ground: &Ground, pointer: AnyPtr) -> Result<Found> {
         let found = self.find(ground, pointer)?;
         match found.slot.state_for(pointer) {
@@ -244,18 +259,14 @@ impl Table {
     }
 
     /// The slot that a pointer leads to, which is in this state.
+    #[inline]
     pub(super) fn find_in(
         &self,
         ground: &Ground,
         pointer: AnyPtr,
         state: SlotState,
     ) -> Result<Found> {
-        let found = self.find_live(ground, pointer)?;
-        if found.slot.state != state {
-            let why = format!("the slot is not {state:?}, but {:?}", found.slot.state);
-            return Err(wild(ground, pointer, &why));
-        }
-        Ok(found)
+        self.find_live(ground, pointer)?.in_state(ground, pointer, state)
     }
 
     /// The slot in DRAM, to be changed.
@@ -272,6 +283,21 @@ impl Table {
 }
 
 impl Found {
+    /// The slot, if it is in this state.
+    #[inline]
+    pub(super) fn in_state(
+        self,
+        ground: &Ground,
+        pointer: AnyPtr,
+        state: SlotState,
+    ) -> Result<Self> {
+        if self.slot.state != state {
+            let why = format!("the slot is not {state:?}, but {:?}", self.slot.state);
+            return Err(wild(ground, pointer, &why));
+        }
+        Ok(self)
+    }
+
     /// The pointer to the slot's present life.
     pub(super) fn pointer(&self) -> AnyPtr {
         let tag = self.slot.tag.expect("a slot that is in use has a tag");
@@ -279,6 +305,7 @@ impl Found {
     }
 
     /// The place of a slab's slot.
+    #[inline]
     pub(super) fn of_slab(chunk: ChunkId, kind: SlabKind, index: u32, slot: Slot) -> Self {
         let SlabKind { owner, class } = kind;
         let (place, len) = (slot_at(chunk, class, index), u64::from(class.shape().len));
@@ -287,6 +314,7 @@ impl Found {
 }
 
 /// The error of a pointer that leads nowhere.
+#[cold]
 pub(super) fn wild(ground: &Ground, pointer: AnyPtr, why: &str) -> crate::Error {
     ground.damaged(format!("pointer {:#x}", pointer.word()), why)
 }
