@@ -462,6 +462,15 @@ pub enum Error {
         path: Box<str>,
     },
 
+    /// A method has no views of a past moment.
+    #[error(
+        "{method} has no views of a past moment; cow and nvm-cow have: make a store by one of them"
+    )]
+    NoViews {
+        /// The method.
+        method: &'static str,
+    },
+
     /// A commit failed, and commits before it that were not durable are lost with it.
     #[error(
         "a commit failed, and with it those since the last sync are lost: {why}; open the partition again"

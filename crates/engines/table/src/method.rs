@@ -66,6 +66,30 @@ pub trait Rows {
     fn next(&mut self) -> Result<Option<(Vec<u8>, Row)>>;
 }
 
+/// A reader of the rows that were durable at a sync, which stays as it is while transactions go on, on any thread.
+pub trait View: Send + Sync {
+    /// The catalog of that moment.
+    fn catalog(&self) -> &Catalog;
+
+    /// The row with a primary key. The table is one of the view's catalog, as for all calls.
+    ///
+    /// # Errors
+    /// Those of [`Method::get`].
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>>;
+
+    /// The rows of a range of the primary key, or of the secondary index at a position.
+    ///
+    /// # Errors
+    /// Those of [`Method::get`].
+    fn scan<'a>(
+        &'a self,
+        table: &'a Table,
+        position: Option<usize>,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Box<dyn Rows + 'a>>;
+}
+
 /// The storage of one partition. One owner at a time changes it.
 pub trait Method {
     /// The name of the method.
@@ -132,6 +156,14 @@ pub trait Method {
         self.sync().map(drop)
     }
 
+    /// A view of what was durable at the last sync. Methods that copy on write have it.
+    ///
+    /// # Errors
+    /// [`Error::NoViews`](crate::Error::NoViews) of the others.
+    fn view(&self) -> Result<Box<dyn View>> {
+        Err(crate::Error::NoViews { method: self.name() })
+    }
+
     /// Bytes on the medium by use.
     ///
     /// # Errors
@@ -190,6 +222,10 @@ impl<M: Method + ?Sized> Method for Box<M> {
 
     fn checkpoint(&mut self) -> Result<()> {
         (**self).checkpoint()
+    }
+
+    fn view(&self) -> Result<Box<dyn View>> {
+        (**self).view()
     }
 
     fn footprint(&self) -> Result<Footprint> {

@@ -54,7 +54,7 @@ pub use self::open::{PARTITIONS_MAX, TableOptions};
 use self::procedure::Registered;
 pub use self::procedure::{Procedure, Records};
 pub use self::transaction::Transaction;
-use crate::method::{Footprint, Kind, Method, Ticket};
+use crate::method::{Footprint, Kind, Method, Ticket, View};
 use crate::{Catalog, Error, Partition, Result};
 
 /// A partition of any method.
@@ -203,6 +203,20 @@ impl Testbed {
             all.opens += opens;
         }
         all
+    }
+
+    /// A view of the rows of a partition that were durable at its last sync: it stays as it is, on any thread, and no
+    /// transaction waits for it.
+    ///
+    /// # Errors
+    /// [`Error::NoViews`] of methods that do not copy on write; [`Error::Partitions`].
+    pub fn view(&self, partition: usize) -> Result<Box<dyn View>> {
+        self.check_outside("a view")?;
+        let max = self.partitions.len();
+        if partition >= max {
+            return Err(Error::Partitions { asked: partition as u64 + 1, max: max as u64 });
+        }
+        self.lock(partition).method().view()
     }
 
     /// Shortens the recovery, for methods that replay a log.

@@ -8,14 +8,17 @@
 //! A commit costs no sync, and copies of the pages from the roots to the leaves that were not copied in the group yet; a
 //! sync costs two, whatever the group has. A row that has changed is written again as a whole.
 
+mod snapshot;
+
 use halite_codec::Seed;
 use halite_disk::Disk;
 use halite_sim::planted;
 
-use super::{Footprint, Method, Rows, Ticket};
+pub use self::snapshot::Snapshot;
+use super::{Footprint, Method, Rows, Ticket, View};
 use crate::catalog::Dropping;
 use crate::index::Direction;
-use crate::index::cow_file::{CowFile, CowScan, Options, Snapshot};
+use crate::index::cow_file::{CowFile, CowScan, Options};
 use crate::write_set::{EntryWrite, RowWrite, WriteSet};
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
@@ -63,11 +66,13 @@ impl Cow {
         Ok(Self { file, catalog, committed, durable, lost: None })
     }
 
-    /// A reader of what was durable at the last sync, which stays as it is: the trees by the ids of the catalog's primary
-    /// and secondary indexes.
-    #[must_use]
-    pub fn snapshot(&self) -> (Snapshot, Catalog) {
-        (self.file.snapshot(), self.catalog.clone())
+    /// A reader of what was durable at the last sync, which stays as it is, on any thread.
+    ///
+    /// # Errors
+    /// [`Error::Lost`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.check()?;
+        Ok(Snapshot::new(self.file.snapshot(), self.catalog.clone()))
     }
 
     fn check(&self) -> Result<()> {
@@ -160,7 +165,8 @@ impl Method for Cow {
     ) -> Result<Box<dyn Rows + 'a>> {
         self.check()?;
         let scan = self.file.scan(id_of(table, position).0, range.bounds(), direction)?;
-        Ok(Box::new(CowRows { method: self, table, is_primary: position.is_none(), scan }))
+        let get = |key: &[u8]| self.get(table, key);
+        Ok(Box::new(CowRows { get, table, is_primary: position.is_none(), scan }))
     }
 
     fn commit(&mut self, writes: &WriteSet) -> Result<Ticket> {
@@ -197,6 +203,10 @@ impl Method for Cow {
         Ok(self.catalog.dropping().is_empty())
     }
 
+    fn view(&self) -> Result<Box<dyn View>> {
+        Ok(Box::new(self.snapshot()?))
+    }
+
     fn footprint(&self) -> Result<Footprint> {
         self.check()?;
         let (pages, ..) = self.file.pages();
@@ -226,21 +236,21 @@ fn id_of(table: &Table, position: Option<usize>) -> IndexId {
     })
 }
 
-/// A scan of a tree, which leads to rows.
-struct CowRows<'a> {
-    method: &'a Cow,
+/// A scan of a tree, which leads to rows; `get` reads one by its primary key.
+struct CowRows<'a, G> {
+    get: G,
     table: &'a Table,
     is_primary: bool,
     scan: CowScan<'a>,
 }
 
-impl Rows for CowRows<'_> {
+impl<G: Fn(&[u8]) -> Result<Option<Row>>> Rows for CowRows<'_, G> {
     fn next(&mut self) -> Result<Option<(Vec<u8>, Row)>> {
         let Some((key, value)) = self.scan.next()? else { return Ok(None) };
         let row = if self.is_primary {
             Row::from_bytes(self.table.schema(), value.into_owned())?
         } else {
-            self.method.get(self.table, &value)?.ok_or_else(|| self.table.dangling(key))?
+            (self.get)(&value)?.ok_or_else(|| self.table.dangling(key))?
         };
         Ok(Some((key.to_vec(), row)))
     }

@@ -38,7 +38,7 @@ use halite_sim::planted;
 pub use self::snapshot::Snapshot;
 use self::snapshot::TreeRows;
 use super::catalog_slot::{self, CatalogSlot, OWNERS_END, check_ids, owner};
-use super::{Footprint, Method, Rows, Ticket};
+use super::{Footprint, Method, Rows, Ticket, View};
 use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::cow_heap::{self, Alteration, CowHeap, HOUSE, NODE_LEN, Reclaimed};
@@ -256,6 +256,10 @@ impl Method for NvmCow {
             self.alter(self.catalog.reclaimed(self.catalog.dropping()))?;
         }
         Ok(true)
+    }
+
+    fn view(&self) -> Result<Box<dyn View>> {
+        Ok(Box::new(self.snapshot()?))
     }
 
     fn footprint(&self) -> Result<Footprint> {

@@ -1,4 +1,5 @@
 mod procedures;
+mod views;
 
 use std::sync::atomic::AtomicUsize;
 use std::thread;

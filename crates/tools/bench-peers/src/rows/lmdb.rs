@@ -9,14 +9,14 @@ use halite_workload::store::keyed::{Keyed, Pairs, Tables, VisitPair};
 use halite_workload::store::{Body, Ended, Homes, Outcome, Store};
 use halite_workload::{Error, Result};
 use heed::types::Bytes;
-use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithTls};
 
 use super::failed;
 
 /// Bytes of the map: address space, not memory.
 const MAP_BYTES: usize = 64 << 30;
 
-type Space = Database<Bytes, Bytes>;
+type Space = Database<'static, Bytes, Bytes>;
 
 /// LMDB with a database for each table and index.
 pub(crate) struct LmdbRows {
@@ -45,11 +45,15 @@ impl LmdbRows {
             }
             options.open(folder).map_err(failed)?
         };
-        let mut transaction = env.write_txn().map_err(failed)?;
-        let create = |name: &String| env.create_database(&mut transaction, Some(name));
-        let spaces: std::result::Result<Vec<_>, _> = names.iter().map(create).collect();
-        let spaces = spaces.map_err(failed)?;
-        transaction.commit().map_err(failed)?;
+        let create = |name: &String| -> heed::Result<Space> {
+            let transaction = env.write_txn()?;
+            let created = env.create_databases_and_commit(transaction, |opener, transaction| {
+                let created = opener.create_database::<Bytes, Bytes>(transaction, Some(name));
+                created.map(CommitOrAbort::<_, ()>::Commit)
+            })?;
+            Ok(created.unwrap_commit())
+        };
+        let spaces = names.iter().map(create).collect::<heed::Result<Vec<_>>>().map_err(failed)?;
         Ok(Self { env, tables, spaces })
     }
 }
@@ -85,7 +89,7 @@ impl Store for LmdbRows {
 }
 
 enum Inner<'a> {
-    Reads(RoTxn<'a>),
+    Reads(RoTxn<'a, WithTls>),
     Writes(RwTxn<'a>),
 }
 
@@ -122,12 +126,12 @@ impl Pairs for LmdbPairs<'_> {
     }
 
     fn put(&mut self, space: usize, key: &[u8], value: &[u8]) -> Result<()> {
-        let space = self.spaces[space];
+        let space = &self.spaces[space];
         space.put(self.writer()?, key, value).map_err(failed)
     }
 
     fn delete(&mut self, space: usize, key: &[u8]) -> Result<()> {
-        let space = self.spaces[space];
+        let space = &self.spaces[space];
         space.delete(self.writer()?, key).map(drop).map_err(failed)
     }
 

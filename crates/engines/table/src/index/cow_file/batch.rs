@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use halite_disk::Disk;
 use halite_sim::planted;
 
 use super::chain::Value;
@@ -48,17 +47,10 @@ pub struct CowFile {
     is_broken: bool,
     /// Whether a master record may be durable that is not the current one.
     is_unknown: bool,
-    /// Holds the folder.
-    _disk: Disk,
 }
 
 impl CowFile {
-    pub(super) fn new(
-        writer: Writer,
-        (master, place): (Master, u8),
-        tried: u64,
-        disk: Disk,
-    ) -> Self {
+    pub(super) fn new(writer: Writer, (master, place): (Master, u8), tried: u64) -> Self {
         Self {
             writer,
             master,
@@ -68,7 +60,6 @@ impl CowFile {
             roots: BTreeMap::new(),
             is_broken: false,
             is_unknown: false,
-            _disk: disk,
         }
     }
 

@@ -64,14 +64,14 @@ impl CowFile {
         let file = disk.open_positioned(name, Access::Cached)?;
         let (master, place) = master::read(&file)?;
         let pages = Pages::of(master.store_id, master.page_len);
-        let shared = Shared::new(file, pages, options.cache_bytes);
+        let shared = Shared::new(disk.clone(), file, pages, options.cache_bytes);
         let mut space = Space::new(pages);
         let tried = load_maps(&shared, &mut space, &master)?;
         master.write(&shared.file, place)?;
         shared.file.sync()?;
         disk.sync()?;
         let writer = Writer::new(Arc::new(shared), space);
-        Ok(Self::new(writer, (master, place), tried, disk.clone()))
+        Ok(Self::new(writer, (master, place), tried))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use halite_disk::PositionedFile;
+use halite_disk::{Disk, PositionedFile};
 use halite_sim::locks::Mutex;
 
 use super::cache::Cache;
@@ -20,12 +20,14 @@ pub(super) struct Shared {
     pub(super) cache: Mutex<Cache>,
     /// Snapshots by the sequences of their directories.
     snapshots: Mutex<BTreeMap<u64, usize>>,
+    /// The lock of the folder, as long as anybody reads the file.
+    _disk: Disk,
 }
 
 impl Shared {
-    pub(super) fn new(file: PositionedFile, pages: Pages, cache_bytes: usize) -> Self {
+    pub(super) fn new(disk: Disk, file: PositionedFile, pages: Pages, cache_bytes: usize) -> Self {
         let cache = Mutex::new(Cache::new((cache_bytes / pages.len).max(16)));
-        Self { file, pages, cache, snapshots: Mutex::default() }
+        Self { file, pages, cache, snapshots: Mutex::default(), _disk: disk }
     }
 
     /// The error of a damaged page.

@@ -5,8 +5,8 @@ use halite_alloc::heap::NvPtr;
 use super::tree_of;
 use crate::index::Direction;
 use crate::index::cow_heap::{CowHeapScan, HeapSnapshot, Shared};
-use crate::method::Rows;
 use crate::method::catalog_slot::owner;
+use crate::method::{Rows, View};
 use crate::tuple::Tuples;
 use crate::{Catalog, KeyRange, Result, Row, Table};
 
@@ -64,6 +64,26 @@ impl Snapshot {
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
         let seed = self.trees.shared().salt();
         Tuples { schema: table.schema(), owner: owner(table.id().0), seed }
+    }
+}
+
+impl View for Snapshot {
+    fn catalog(&self) -> &Catalog {
+        self.catalog()
+    }
+
+    fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {
+        self.get(table, key)
+    }
+
+    fn scan<'a>(
+        &'a self,
+        table: &'a Table,
+        position: Option<usize>,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<Box<dyn Rows + 'a>> {
+        self.scan(table, position, range, direction)
     }
 }
 
