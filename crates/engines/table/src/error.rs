@@ -455,6 +455,25 @@ pub enum Error {
         message: Box<str>,
     },
 
+    /// The queue of a worker has no room for another call.
+    #[error(
+        "the queue of partition {partition} is full; wait for a call, and submit this one again"
+    )]
+    Busy {
+        /// The partition.
+        partition: usize,
+    },
+
+    /// A worker has panicked, outside the body of a procedure.
+    #[error(
+        "the worker of partition {partition} has ended, and whether its call happened is unknown; look for its changes, \
+         and make another executor"
+    )]
+    WorkerEnded {
+        /// The partition.
+        partition: usize,
+    },
+
     /// There is no store, and none was to be made.
     #[error("there is no store in {path}; make one, or check the path")]
     NoStore {

@@ -51,6 +51,7 @@ pub use partition::Partition;
 pub use registration::{ENGINES, REGISTRATIONS};
 pub use row::{Change, Field, FixedMut, FixedRef, Row, RowRef};
 pub use schema::{IndexSchema, Layout, TableBuilder, TableSchema};
+pub use testbed::{Executor, ExecutorOptions, Latencies, Pending};
 pub use testbed::{Procedure, Records, TableOptions, Testbed, Transaction};
 pub use value::{Decimal, Timestamp, Type, Value, ValueRef};
 pub use write_set::{Savepoint, WriteSet};

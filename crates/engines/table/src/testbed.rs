@@ -26,6 +26,7 @@
 mod commit;
 mod coordinator;
 mod decision;
+mod executor;
 mod merged;
 mod open;
 mod placement;
@@ -48,6 +49,7 @@ use halite_sync::Group;
 
 use self::commit::Tickets;
 use self::coordinator::{Coordinator, TIMESTAMPS};
+pub use self::executor::{Executor, ExecutorOptions, Latencies, Pending};
 pub use self::merged::MergedRows;
 pub(crate) use self::open::{FOLDER, PARTITIONS, folder};
 pub use self::open::{PARTITIONS_MAX, TableOptions};

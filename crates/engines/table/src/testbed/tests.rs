@@ -1,3 +1,4 @@
+mod executor;
 mod procedures;
 mod views;
 
