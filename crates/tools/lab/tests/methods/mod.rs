@@ -20,10 +20,7 @@ use halite_pmem::Medium;
 use self::open::Open;
 use self::refusal::refusal;
 use self::steps::{Step, draw, draw_first, model};
-pub(crate) use self::storage::{
-    CowStorage, InPStorage, LogStorage, NvmCowStorage, NvmInPStorage, NvmLogStorage,
-    SmallNvmInPStorage, Storage,
-};
+pub(crate) use self::storage::*;
 
 /// The subject of a method.
 pub(crate) struct Methods<S> {
