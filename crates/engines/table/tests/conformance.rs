@@ -81,17 +81,23 @@ macro_rules! space {
     };
 }
 
-mod cow {
-    use super::*;
-    halite_contract::conformance!(Stores(Kind::Cow, 1); contract, persistence);
-    space!(Stores(Kind::Cow, 1));
+/// The suite for a method.
+macro_rules! conforms {
+    ($name:ident, $kind:ident) => {
+        mod $name {
+            use super::*;
+            halite_contract::conformance!(Stores(Kind::$kind, 1); contract, persistence);
+            space!(Stores(Kind::$kind, 1));
+        }
+    };
 }
 
-mod nvm_inp {
-    use super::*;
-    halite_contract::conformance!(Stores(Kind::NvmInP, 1); contract, persistence);
-    space!(Stores(Kind::NvmInP, 1));
-}
+conforms!(inp, InP);
+conforms!(nvm_inp, NvmInP);
+conforms!(cow, Cow);
+conforms!(nvm_cow, NvmCow);
+conforms!(log, Log);
+conforms!(nvm_log, NvmLog);
 
 /// Partitions are the testbed's, whatever the method. Left out are the tests of batches above 2 MB, which one of several
 /// partitions refuses.

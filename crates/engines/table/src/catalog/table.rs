@@ -79,6 +79,11 @@ impl Table {
         found.ok_or_else(|| self.unknown_index(name))
     }
 
+    /// Whether the indexes, primary and secondary, are those of another state of the table.
+    pub(crate) fn has_indexes_of(&self, other: &Self) -> bool {
+        (self.primary, &self.indexes) == (other.primary, &other.indexes)
+    }
+
     /// The error of an index that is not there, or not yet.
     pub(crate) fn unknown_index(&self, name: &str) -> Error {
         Error::UnknownIndex { table: self.schema.name().into(), index: name.into() }
