@@ -349,14 +349,8 @@ bugs! {
         "Recovery empties the undo log of half a transaction, and undoes nothing.";
     "table.nvm-log-immutable-first" "table/src/method/nvm_log/list.rs", NvmLog, Memory, 20,
         "A memtable is listed as immutable before the new mutable one is there.";
-    "table.nvm-log-lists-unfenced-output" "table/src/method/nvm_log/list.rs", NvmLog, Memory, 20,
-        "The inputs of a compaction are dropped before all of its output is durable.";
     "table.nvm-log-unfinished-output-kept" "table/src/method/nvm_log.rs", NvmLog, Memory, 20,
         "Opening does not drop what an unfinished compaction has built.";
-    "table.nvm-log-tombstone-dropped-early" "table/src/method/nvm_log/compaction.rs", NvmLog, Memory, 20,
-        "A compaction drops a tombstone of a key that an older memtable has.";
-    "table.nvm-log-filter-without-tombstones" "table/src/method/nvm_log/compaction.rs", NvmLog, Memory, 20,
-        "The filter of a merged memtable does not let the keys of tombstones pass.";
     "table.nvm-cow-sync-does-nothing" "table/src/method/nvm_cow.rs", NvmCow, Memory, 20,
         "A sync returns the ticket of commits that it has not made durable.";
     "table.nvm-cow-node-not-activated" "table/src/index/cow_heap/swap.rs", NvmCow, Memory, 20,
