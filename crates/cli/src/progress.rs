@@ -25,7 +25,7 @@ pub(crate) fn records(doing: &'static str, len: u64) -> ProgressBar {
     bar(doing, Some(len), RECORDS)
 }
 
-/// A spinner that counts rows, of which nobody knows the number.
+/// A spinner that counts rows, as their number is not known before.
 pub(crate) fn rows(doing: &'static str) -> ProgressBar {
     bar(doing, None, ROWS)
 }

@@ -327,7 +327,7 @@ fn an_interrupted_scan_or_dump_ends() {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         assert!(Printed(60_000).wait(&home, &mut child));
         signal(&child, sent);
-        // Its output is read by nobody until it has ended.
+        // The command's output is read when the command has ended.
         let status = child.wait().unwrap();
         let mut err = String::new();
         std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut err).unwrap();

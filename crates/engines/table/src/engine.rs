@@ -50,7 +50,6 @@ use self::snapshot::TableSnapshot;
 use self::space::Space;
 use self::store::Store;
 use crate::Kind;
-use crate::registration::name_of;
 
 /// A store of the testbed under one recovery method.
 pub struct TableEngine {
@@ -92,7 +91,7 @@ impl TableEngine {
 
 impl Engine for TableEngine {
     fn name(&self) -> &'static str {
-        name_of(self.store.testbed.kind())
+        self.store.testbed.kind().engine()
     }
 
     fn capabilities(&self) -> Capabilities<'_> {

@@ -588,6 +588,7 @@ impl Error {
                 IndexError::Disk(error) => matches!(error, halite_disk::Error::NoSpace { .. }),
                 _ => false,
             },
+            Self::TransactionTooLarge { .. } => true,
             _ => false,
         }
     }

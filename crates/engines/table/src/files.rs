@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use halite_alloc::Segments;
 use halite_contract::{EngineOptions, RepairReport, Result, made_by, other_engine};
 
-use crate::registration::name_of;
 use crate::testbed::{PARTITIONS, PARTITIONS_MAX, folder};
 use crate::{Kind, Testbed};
 
@@ -19,7 +18,7 @@ pub(crate) fn repair(kind: Kind, options: &EngineOptions, _for_good: bool) -> Re
 
 /// Removes the folders of the partitions. The pool stays.
 pub(crate) fn discard(kind: Kind, options: &EngineOptions) -> Result<()> {
-    let name = name_of(kind);
+    let name = kind.engine();
     // A process that has the store open holds the pool's lock.
     let segments = Segments::open(&options.pool, &options.pool_options)?;
     if made_by(&segments).as_deref() != Some(name) {

@@ -11,12 +11,12 @@ use crate::engine::TableEngine;
 use crate::testbed::FOLDER;
 use crate::{Kind, files};
 
-/// Makes the engines: their rows, and their names by their methods.
+/// Makes the engines: their rows, and their names.
 macro_rules! engines {
-    ($($kind:ident, $name:literal, $about:literal;)+) => {
+    ($($kind:ident, $about:literal;)+) => {
         /// The engines of the testbed, one for each recovery method.
         pub static REGISTRATIONS: [Registration; Kind::ALL.len()] = [$(Registration {
-            name: $name,
+            name: Kind::$kind.engine(),
             about: $about,
             default_on: &[],
             is_asked_for: |_| false,
@@ -28,29 +28,22 @@ macro_rules! engines {
             ),
             offers: &[],
             devices: None,
-            crash_variants: || crash_variants($name),
+            crash_variants: || crash_variants(Kind::$kind.engine()),
             media_variants: Vec::new,
         }),+];
 
         /// The names of the engines.
-        pub const ENGINES: [&str; Kind::ALL.len()] = [$($name),+];
-
-        /// The name of a method's engine.
-        pub(crate) const fn name_of(kind: Kind) -> &'static str {
-            match kind {
-                $(Kind::$kind => $name),+
-            }
-        }
+        pub const ENGINES: [&str; Kind::ALL.len()] = [$(Kind::$kind.engine()),+];
     };
 }
 
 engines! {
-    InP, "table:inp", "the testbed's updates in place in memory, with a log and checkpoints in files";
-    NvmInP, "table:nvm-inp", "the testbed's updates in place, in a heap in the pool";
-    Cow, "table:cow", "the testbed's copy-on-write trees in a file";
-    NvmCow, "table:nvm-cow", "the testbed's copy-on-write trees in a heap in the pool";
-    Log, "table:log", "the testbed's memtable, with a log and sorted runs in files";
-    NvmLog, "table:nvm-log", "the testbed's memtables in a heap in the pool";
+    InP, "the testbed's updates in place in memory, with a log and checkpoints in files";
+    NvmInP, "the testbed's updates in place, in a heap in the pool";
+    Cow, "the testbed's copy-on-write trees in a file";
+    NvmCow, "the testbed's copy-on-write trees in a heap in the pool";
+    Log, "the testbed's memtable, with a log and sorted runs in files";
+    NvmLog, "the testbed's memtables in a heap in the pool";
 }
 
 type Repair = fn(&EngineOptions, bool) -> halite_contract::Result<halite_contract::RepairReport>;
@@ -83,7 +76,7 @@ mod tests {
     fn an_engine_is_called_as_its_method_is() {
         for (kind, engine) in Kind::ALL.iter().zip(&REGISTRATIONS) {
             assert_eq!(engine.name, format!("table:{kind}"));
-            assert_eq!((engine.name, engine.beside.is_some()), (name_of(*kind), kind.has_files()));
+            assert_eq!((engine.name, engine.beside.is_some()), (kind.engine(), kind.has_files()));
         }
         assert!(REGISTRATIONS.iter().map(|engine| engine.name).eq(ENGINES));
     }

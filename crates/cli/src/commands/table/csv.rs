@@ -25,7 +25,7 @@ const LEN_MAX: usize = 2 * FIELD_LEN_MAX as usize + 2;
 /// Bytes by which a record's room grows.
 const GROWTH: usize = 1 << 12;
 
-/// What Windows writes at the beginning of a file.
+/// The mark by which Windows programs begin a file of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A field of a record.

@@ -18,7 +18,6 @@ use super::place;
 use super::space::{Space, dropped_name, is_dropped, space_of, table_name};
 use super::statistics::Taken;
 use super::versions::{Reader, Versions};
-use crate::registration::name_of;
 use crate::{Kind, Testbed};
 
 /// The root that says whether the store was closed.
@@ -82,7 +81,7 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn open(kind: Kind, options: &EngineOptions) -> Result<Self> {
         let begun = Instant::now();
-        let name = name_of(kind);
+        let name = kind.engine();
         if let Some(Partitioning::Ranges(bounds)) = &options.partitioning {
             let is = match bounds.len() {
                 0 => return Self::open(kind, &one_partition(options)),

@@ -16,7 +16,7 @@ use super::versions::{Place, Reader, Replaced, Write};
 use crate::Transaction;
 use crate::index;
 
-/// What a transaction does besides its changes.
+/// The effects of a transaction besides its changes of rows.
 struct Effects {
     write: Write,
     replaced: Vec<Replaced>,
@@ -45,7 +45,7 @@ impl Store {
         let read = self.partitions_read(spaces, expected)?;
         let written: BTreeSet<_> = ops.iter().flat_map(|op| self.partitions_of(op)).collect();
         if !ops.is_empty() && (read.len() > 1 || !read.is_subset(&written)) {
-            // What is expected is durable no later than the operations.
+            // The expected state becomes durable before the operations do.
             read.iter().try_for_each(|&partition| self.sync_partition(partition))?;
         }
         let partitions: Vec<_> = read.union(&written).copied().collect();

@@ -41,6 +41,19 @@ impl Kind {
         }
     }
 
+    /// The name of its engine.
+    #[must_use]
+    pub const fn engine(self) -> &'static str {
+        match self {
+            Self::InP => "table:inp",
+            Self::NvmInP => "table:nvm-inp",
+            Self::Cow => "table:cow",
+            Self::NvmCow => "table:nvm-cow",
+            Self::Log => "table:log",
+            Self::NvmLog => "table:nvm-log",
+        }
+    }
+
     /// Whether its partitions have files beside the pool.
     #[must_use]
     pub const fn has_files(self) -> bool {

@@ -55,6 +55,11 @@ impl Testbed {
             }
         }
         if let Some(error) = refused {
+            if !error.is_refusal() {
+                // The partition may have the changes durably: the next opening carries the decision out in all of them.
+                coordinator.fail(&error);
+                return Err(error);
+            }
             let taken_back = (|| {
                 let inverse: Vec<_> = decided[..committed].iter().map(Part::inverse).collect();
                 coordinator.decide(&Decision::Rows(inverse.clone()))?;
@@ -63,8 +68,8 @@ impl Testbed {
                 }
                 coordinator.forget()
             })();
-            if let Err(error) = &taken_back {
-                coordinator.fail(error);
+            if let Err(failure) = &taken_back {
+                coordinator.fail(failure);
             }
             return Err(error);
         }
@@ -94,7 +99,7 @@ impl Testbed {
     fn finish_rows(&mut self, parts: &[Part]) -> Result<()> {
         let carried_out = parts.iter().try_for_each(|part| self.apply(part));
         let Err(refused) = carried_out else { return Ok(()) };
-        if matches!(refused, Error::Damaged { .. }) {
+        if !refused.is_refusal() {
             return Err(refused);
         }
         // A partition has no room for it: nobody was told that it happened, and so it does not.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  heap of its own:  root "decision" ─► len u64 | check u64 | decision (`decision.rs`)
-//!                    root "timestamps" = the least that was never given out
+//!                    root "timestamps" = the end of those that may have been given out
 //! ```
 //!
 //! A decision is there from one publication until another one removes it. Each costs what `Heap::publish` does: one fence
@@ -10,8 +10,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use halite_alloc::Device;
 use halite_alloc::heap::{Heap, NvPtr, Owner, Publication, SLOT_LEN_MAX, Tag, Tagged};
-use halite_alloc::{Device, Error as SpaceError};
 use halite_sim::planted;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -83,7 +83,7 @@ impl Coordinator {
     pub(super) fn decide(&mut self, decision: &Decision) -> Result<()> {
         let decided = self.publish(&decision.encode());
         if let Err(error) = &decided
-            && !is_refusal(error)
+            && !error.is_refusal()
         {
             self.fail(error);
         }
@@ -102,11 +102,11 @@ impl Coordinator {
         publication.activate(slot);
         publication.set_root(DECISION, slot.word());
         self.decision.into_iter().for_each(|old| publication.free(old));
-        if let Err(error) = self.heap.publish(&mut publication) {
-            if is_full(&error) {
+        if let Err(error) = self.heap.publish(&mut publication).map_err(Error::from) {
+            if error.is_refusal() {
                 self.heap.cancel(slot)?;
             }
-            return Err(error.into());
+            return Err(error);
         }
         self.decision = Some(slot);
         Ok(())
@@ -153,17 +153,4 @@ impl Coordinator {
 /// The owner of a decision.
 fn owner() -> Owner {
     Owner::new(1).expect("it is small enough")
-}
-
-fn is_full(error: &SpaceError) -> bool {
-    matches!(error, SpaceError::Full { .. })
-}
-
-/// Whether an error leaves everything as it was.
-fn is_refusal(error: &Error) -> bool {
-    match error {
-        Error::TransactionTooLarge { .. } => true,
-        Error::Heap(error) => is_full(error),
-        _ => false,
-    }
 }

@@ -160,6 +160,13 @@ fn asked_partitions(options: &EngineOptions) -> Result<Option<usize>> {
 
 /// Makes the pool of a store. Its partitions are made when it is opened.
 fn create(kind: Kind, partitions: usize, options: &EngineOptions) -> Result<Arc<Segments>> {
+    // A store makes its pool first: files without one are of a store that has lost it, and are not to be overwritten.
+    let folder = folder(options);
+    let has_files = options.disk.is_none() && !options.pool_options.in_memory;
+    if has_files && folder.read_dir().is_ok_and(|mut all| all.next().is_some()) {
+        let name = folder.display().to_string().into();
+        return Err(Error::Exists { what: "store without its pool in", name });
+    }
     let segments = Segments::create(&options.pool, &options.pool_options)?;
     segments.set_root(&format!("{ENGINE_ROOT}{PREFIX}{kind}"), VERSION)?;
     segments.set_root(PARTITIONS, partitions as u64)?;

@@ -174,6 +174,14 @@ fn a_store_is_opened_again_as_it_was_and_not_as_another() {
             testbed.transact(&[1], Durability::Immediate, |tx| Ok::<_, Error>(tx.timestamp()));
         assert!(next.unwrap() > first);
         testbed.verify().unwrap();
+        drop(testbed);
+        // Files whose pool is lost are not taken for a place for a new store.
+        std::fs::remove_file(folder.path().join("pool")).unwrap();
+        let made = Testbed::open(Some(kind), &options_in(folder.path(), Some(2)));
+        match kind.has_files() {
+            true => assert!(matches!(made, Err(Error::Exists { .. }))),
+            false => assert_eq!(made.unwrap().verify().unwrap(), 0),
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct DirtyNode {
 /// Writable nodes by the words of their slots, which are reserved.
 pub(super) type Dirty = BTreeMap<u64, DirtyNode>;
 
-/// What undoes the transaction that is not finished.
+/// The before-images by which a transaction that is not finished is undone.
 #[derive(Debug, Default)]
 struct Undo {
     /// Slots that it reserved.

@@ -40,7 +40,7 @@ pub(crate) struct CowHeap {
     pub(super) is_lost: bool,
 }
 
-/// What a statement changes beside the trees' entries.
+/// The changes of a statement beside the entries of trees.
 pub(crate) struct Alteration {
     /// The slot, reserved, that the directory's attached word leads to.
     pub(crate) attached: AnyPtr,

@@ -66,7 +66,7 @@ fn a_group_copies_each_node_once() {
         store.finish().unwrap();
     }
     assert_eq!((store.batch.new.len(), store.batch.freed.len()), (path, path));
-    // What the group itself has made is given up at once.
+    // Slots that the group itself has reserved are given up at once.
     store.put(17, b"key", 1).unwrap();
     store.finish().unwrap();
     assert_eq!(store.batch.new.len(), path + 1);
