@@ -325,7 +325,7 @@ bugs! {
         "A checkpoint gets its name before its bytes are durable.";
     "table.inp-redo-stops-early" "table/src/method/inp/recovery.rs", InP, PageCache, 20,
         "Recovery redoes the first transaction behind the checkpoint, and no other.";
-    "table.inp-redo-from-the-end" "table/src/method/inp/recovery.rs", InP, PageCache, 100,
+    "table.inp-redo-from-the-end" "table/src/method/inp/recovery.rs", InP, PageCache, 160,
         "Recovery redoes the log from the end of a fuzzy checkpoint, not from its begin.";
     "table.log-manifest-not-synced" "table/src/method/log_structured/manifest.rs", Log, PageCache, 20,
         "The manifest takes the name of the old one before its bytes are synced.";
@@ -333,7 +333,7 @@ bugs! {
         "Files of the log are released before the run with their commits is named.";
     "table.log-inputs-removed-early" "table/src/method/log_structured/maintenance.rs", Log, PageCache, 20,
         "The inputs of a compaction are removed before its outputs are named.";
-    "table.log-tombstone-dropped-early" "table/src/method/log_structured/compaction.rs", Log, PageCache, 20,
+    "table.log-tombstone-dropped-early" "table/src/method/log_structured/compaction.rs", Log, PageCache, 60,
         "A compaction drops a tombstone although a run below has its key.";
     "table.nvm-inp-changes-before-log" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "The changes of a transaction are stored before its undo log is durable.";
