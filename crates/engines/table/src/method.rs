@@ -104,6 +104,14 @@ pub trait Method {
     /// [`Error::Damaged`](crate::Error::Damaged); those of the medium.
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>>;
 
+    /// Whether there is a committed row with a primary key. Methods whose index tells it do not read the row.
+    ///
+    /// # Errors
+    /// Those of [`Method::get`].
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        Ok(self.get(table, key)?.is_some())
+    }
+
     /// The primary key that an entry of the secondary index at a position leads to.
     ///
     /// # Errors
@@ -188,6 +196,10 @@ impl<M: Method + ?Sized> Method for Box<M> {
 
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {
         (**self).get(table, key)
+    }
+
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        (**self).contains(table, key)
     }
 
     fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>> {

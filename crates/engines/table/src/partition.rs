@@ -132,6 +132,19 @@ impl<M: Method> Partition<M> {
         }
     }
 
+    /// Whether there is a row with a primary key, as [`Partition::get`] would return it.
+    ///
+    /// # Errors
+    /// Those of [`Partition::get`].
+    pub fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.check_table(table)?;
+        let own = self.writes.as_ref().and_then(|writes| writes.of_table(table.id())?.get(key));
+        match own {
+            Some(write) => Ok(write.after.is_some()),
+            None => self.method.contains(table, key),
+        }
+    }
+
     /// Adds a row.
     ///
     /// # Errors
@@ -139,7 +152,7 @@ impl<M: Method> Partition<M> {
     pub fn insert(&mut self, table: &Table, row: &Row) -> Result<()> {
         self.inside("insert")?;
         let key = row.view(table.schema())?.primary_key()?;
-        if self.get(table, &key)?.is_some() {
+        if self.contains(table, &key)? {
             return Err(table.schema().primary_key().duplicate(&key));
         }
         self.check_unique(table, None, row)?;
@@ -155,7 +168,7 @@ impl<M: Method> Partition<M> {
         let Some(was) = self.get(table, key)? else { return Ok(false) };
         let after = was.view(table.schema())?.with(changes)?;
         let new_key = after.view(table.schema())?.primary_key()?;
-        if new_key != key && self.get(table, &new_key)?.is_some() {
+        if new_key != key && self.contains(table, &new_key)? {
             return Err(table.schema().primary_key().duplicate(&new_key));
         }
         self.check_unique(table, Some(&was), &after)?;

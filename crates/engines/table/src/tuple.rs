@@ -1,28 +1,38 @@
-//! Tuples in a heap: the fixed part of a row in one slot, each long column in a slot of its own (Arulraj, "InP –
-//! Storage": fixed-size and variable-length slots).
+//! Tuples in a heap (Arulraj, "InP – Storage": fixed-size and variable-length slots).
 //!
 //! ```text
-//! tuple:       check u32 | zero u32 | fixed part of the row (`schema/layout.rs`); a long column's cell is a pointer
-//! long value:  len u32 | check u32 | bytes
+//! tuple:       check u32 | zero u32 | tail | fixed part of the row (`schema/layout.rs`)
+//!              tail: a pointer, or zero; only of tables with more than one long column. Cell of a long column: a pointer, or 1 << 63 | length << 32 | offset in the tail
+//! image:       check u32 | len u32  | image of the row (`row/`)
+//! long value:  len u32 | check u32 | bytes of a column, or of a tail: of some columns, one behind another
 //! ```
 //!
 //! The checks are seeded with the seed of the store and the column, so that a reader notices bytes that were damaged, or
-//! are of another column. A change of a tuple is a set of words of its slot, with the slots of long columns that it
-//! activates and frees ([`TupleChange`]): a method stores them by a publication, or under a log of its own.
+//! are of another column (`stored.rs`).
 //!
-//! Costs: reading a tuple is a load, and one for each long column that is not NULL; a change of a column of up to 8 bytes
-//! stores two words, its own and the check.
+//! Methods that write a row anew for each change have its **image** in one slot ([`Form::Image`]): there is one slot to reserve,
+//! to activate and to free, and one to read. Methods that change columns in their places have slots for long values, whose
+//! bytes they do not have to log. Values that are written together share a slot, the **tail**; one that changes alone gets a
+//! slot of its own, and leaves its bytes in the tail until that is written again (`change.rs`).
+//!
+//! Costs: reading a tuple is a load, one for its tail, and one for each value with a slot of its own; a change of a column of
+//! up to 8 bytes stores two words, its own and the check.
+
+mod change;
+mod stored;
 
 use halite_alloc::heap::{AnyPtr, Heap, NvPtr, Owner, Tag, Tagged};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::{Change, Error, Field, FixedMut, FixedRef, Result, Row, RowRef, TableSchema, ValueRef};
+pub(crate) use self::change::WordChange;
+use self::stored::{Cell, FIXED_PLACE, HEAD, IMAGE_PLACE, Stored, TAIL_PLACE, in_tail};
+use crate::{Error, Field, FixedMut, FixedRef, Result, Row, RowRef, TableSchema};
 
 /// The slot of a tuple.
 #[derive(Debug)]
 pub(crate) enum Tuple {}
 
-/// The slot of a long value.
+/// The slot of a long value, or of a tail.
 #[derive(Debug)]
 enum LongValue {}
 
@@ -34,8 +44,23 @@ impl Tagged for LongValue {
     const TAG: Tag = Tag::new(2);
 }
 
-/// Bytes before the fixed part, or before those of a long value.
-const HEAD: usize = 8;
+/// Bytes of a slot with an image at most: of a longer row, a small change writes less if long values have slots of their own.
+const IMAGE_MAX: usize = 1536;
+
+/// Bytes of a slot with a tail at most: longer slots take whole chunks.
+const TAIL_MAX: usize = 32_704;
+
+/// Bytes of each long value that are fetched together; the processor sees that more are read.
+const PREFETCHED: u64 = 128;
+
+/// The form of the tuples that a method writes; it reads either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A slot for the fixed part, and others for long values.
+    Slots,
+    /// One slot, unless it would be too long.
+    Image,
+}
 
 /// The tuples of one table.
 #[derive(Clone, Copy)]
@@ -45,6 +70,8 @@ pub(crate) struct Tuples<'a> {
     pub(crate) owner: Owner,
     /// The seed of the checks.
     pub(crate) seed: u64,
+    /// The form of new ones.
+    pub(crate) form: Form,
 }
 
 /// A tuple that was written to slots that are reserved.
@@ -55,36 +82,7 @@ pub(crate) struct Inserted {
     pub(crate) slots: Vec<AnyPtr>,
 }
 
-/// A word of a slot that changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WordChange {
-    pub(crate) at: u64,
-    pub(crate) before: u64,
-    pub(crate) after: u64,
-}
-
-/// A tuple that was written in place of another one.
-#[derive(Debug)]
-pub(crate) struct Replaced {
-    pub(crate) tuple: NvPtr<Tuple>,
-    /// Its slots that are new, to be activated: the others it has from the former tuple.
-    pub(crate) activated: Vec<AnyPtr>,
-    /// Slots of the former tuple that it has not.
-    pub(crate) freed: Vec<AnyPtr>,
-}
-
-/// What a change of columns does to a tuple.
-#[derive(Debug, Default)]
-pub(crate) struct TupleChange {
-    /// Words of the tuple's slot.
-    pub(crate) words: Vec<WordChange>,
-    /// New slots of long columns, which are written.
-    pub(crate) activated: Vec<AnyPtr>,
-    /// Slots that the tuple has no more.
-    pub(crate) freed: Vec<AnyPtr>,
-}
-
-impl Tuples<'_> {
+impl<'a> Tuples<'a> {
     fn check(self, place: u64, bytes: &[u8]) -> u32 {
         xxh3_64_with_seed(bytes, self.seed ^ place) as u32
     }
@@ -109,31 +107,81 @@ impl Tuples<'_> {
         row: RowRef<'_>,
         slots: &mut Vec<AnyPtr>,
     ) -> Result<NvPtr<Tuple>> {
-        let mut bytes = vec![0; HEAD];
-        bytes.extend_from_slice(row.fixed().bytes());
-        for &column in self.schema.layout().long() {
-            if let Some(long) = row.long_bytes(column)? {
-                let word = self.write_long(heap, column, long, slots)?;
-                FixedMut::new(self.schema, &mut bytes[HEAD..]).set_cell(column, word);
+        let mut bytes = vec![0; self.fixed_at()];
+        if self.is_image(row) {
+            bytes.truncate(HEAD);
+            bytes.extend_from_slice(row.bytes());
+            let check = self.check(IMAGE_PLACE, row.bytes());
+            bytes[..4].copy_from_slice(&check.to_le_bytes());
+            bytes[4..8].copy_from_slice(&(row.bytes().len() as u32).to_le_bytes());
+        } else {
+            bytes.extend_from_slice(row.fixed().bytes());
+            let mut values = Vec::new();
+            for &column in self.schema.layout().long() {
+                if let Some(long) = row.long_bytes(column)? {
+                    values.push((column, long));
+                }
             }
+            match shares(values.iter().map(|(_, long)| long.len())) {
+                true => self.write_tail(heap, &values, &mut bytes, slots)?,
+                false => self.write_each(heap, &values, &mut bytes, slots)?,
+            }
+            self.seal(&mut bytes);
         }
-        self.seal(&mut bytes);
-        let tuple = self.write_fixed(heap, &bytes)?;
+        let tuple = self.write_slot(heap, &bytes)?;
         slots.push(tuple.any());
         Ok(tuple)
     }
 
+    /// Whether a row is written as an image.
+    fn is_image(self, row: RowRef<'_>) -> bool {
+        self.form == Form::Image && HEAD + row.bytes().len() <= IMAGE_MAX
+    }
+
     /// Writes the bytes of a tuple to a slot that it reserves.
-    fn write_fixed(self, heap: &mut Heap, bytes: &[u8]) -> Result<NvPtr<Tuple>> {
+    fn write_slot(self, heap: &mut Heap, bytes: &[u8]) -> Result<NvPtr<Tuple>> {
         let tuple = heap.reserve::<Tuple>(self.owner, bytes.len() as u64)?;
         heap.write(tuple, 0, bytes)?;
         Ok(tuple)
     }
 
+    /// Writes long values to a tail, which a tuple has then.
+    fn write_tail(
+        self,
+        heap: &mut Heap,
+        values: &[(usize, &[u8])],
+        tuple: &mut [u8],
+        slots: &mut Vec<AnyPtr>,
+    ) -> Result<()> {
+        let mut tail = Vec::with_capacity(values.iter().map(|(_, long)| long.len()).sum());
+        for &(column, long) in values {
+            self.fixed_mut(tuple).set_cell(column, in_tail(tail.len(), long.len()));
+            tail.extend_from_slice(long);
+        }
+        let word = self.write_long(heap, TAIL_PLACE, &tail, slots)?;
+        tuple[HEAD..self.fixed_at()].copy_from_slice(&word.to_le_bytes());
+        Ok(())
+    }
+
+    /// Writes long values to slots of their own.
+    fn write_each(
+        self,
+        heap: &mut Heap,
+        values: &[(usize, &[u8])],
+        tuple: &mut [u8],
+        slots: &mut Vec<AnyPtr>,
+    ) -> Result<()> {
+        for &(column, long) in values {
+            let word = self.write_long(heap, column as u64, long, slots)?;
+            self.fixed_mut(tuple).set_cell(column, word);
+        }
+        Ok(())
+    }
+
     fn write_long(
         self,
         heap: &mut Heap,
-        column: usize,
+        place: u64,
         bytes: &[u8],
         slots: &mut Vec<AnyPtr>,
     ) -> Result<u64> {
@@ -141,144 +189,74 @@ impl Tuples<'_> {
         slots.push(slot.any());
         let mut stored = Vec::with_capacity(HEAD + bytes.len());
         stored.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-        stored.extend_from_slice(&self.check(column as u64, bytes).to_le_bytes());
+        stored.extend_from_slice(&self.check(place, bytes).to_le_bytes());
         stored.extend_from_slice(bytes);
         heap.write(slot, 0, &stored)?;
         Ok(slot.word())
     }
 
+    fn fixed_mut<'t>(self, tuple: &'t mut [u8]) -> FixedMut<'t>
+    where
+        'a: 't,
+    {
+        FixedMut::new(self.schema, &mut tuple[self.fixed_at()..])
+    }
+
     /// Writes the check of a tuple before it.
     fn seal(self, bytes: &mut [u8]) {
-        let check = self.check(u64::MAX, &bytes[HEAD..]);
+        let check = self.check(FIXED_PLACE, &bytes[HEAD..]);
         bytes[..4].copy_from_slice(&check.to_le_bytes());
-    }
-
-    /// The head and the fixed part of a tuple, checked.
-    fn slot(self, heap: &Heap, tuple: NvPtr<Tuple>) -> Result<&[u8]> {
-        let len = HEAD + self.schema.layout().fixed_len();
-        let bytes = heap.read_at(tuple, 0, len as u64)?;
-        let stored = u32::from_le_bytes(*bytes.first_chunk().expect("there is a head"));
-        if stored != self.check(u64::MAX, &bytes[HEAD..]) {
-            return Err(self.damaged("a tuple", "it does not have its check"));
-        }
-        Ok(bytes)
-    }
-
-    fn long(self, heap: &Heap, column: usize, word: u64) -> Result<&[u8]> {
-        let slot = NvPtr::<LongValue>::from_word(word);
-        let bytes = heap.read(slot)?;
-        let (len, rest) = bytes.split_first_chunk::<4>().expect("a slot has 16 bytes or more");
-        let (check, rest) = rest.split_first_chunk::<4>().expect("a slot has 16 bytes or more");
-        let long = rest.get(..u32::from_le_bytes(*len) as usize);
-        long.filter(|long| self.check(column as u64, long) == u32::from_le_bytes(*check))
-            .ok_or_else(|| self.damaged("a long value", "it does not have its check"))
     }
 
     /// The row of a tuple.
     pub(crate) fn row(self, heap: &Heap, tuple: NvPtr<Tuple>) -> Result<Row> {
-        let fixed = &self.slot(heap, tuple)?[HEAD..];
-        Row::assemble(self.schema, fixed, |column, word| self.long(heap, column, word))
+        let (tail, fixed) = match self.stored(heap, tuple)? {
+            Stored::Image(image) => return Row::of_image(self.schema, image.to_vec()),
+            Stored::Fixed { tail, fixed } => (tail, fixed),
+        };
+        self.prefetch_long(heap, FixedRef::new(self.schema, fixed)?)?;
+        let tail = self.tail(heap, tail)?;
+        Row::assemble(self.schema, fixed, |column, word| match Cell::of(word) {
+            Cell::Own(slot) => self.long(heap, column as u64, slot),
+            Cell::InTail(range) => tail.get(range).ok_or_else(|| self.out_of_tail()),
+        })
+    }
+
+    /// Has all long values fetched, about to be read.
+    fn prefetch_long(self, heap: &Heap, fixed: FixedRef<'_>) -> Result<()> {
+        let long = self.schema.layout().long();
+        for &column in long.get(1..).map_or(&[][..], |_| long) {
+            if let Field::Cell(word) = fixed.field(column)?
+                && let Cell::Own(slot) = Cell::of(word)
+            {
+                heap.prefetch(slot, PREFETCHED);
+            }
+        }
+        Ok(())
     }
 
     /// All slots of a tuple, its own last.
     pub(crate) fn slots(self, heap: &Heap, tuple: NvPtr<Tuple>) -> Result<Vec<AnyPtr>> {
-        let fixed = FixedRef::new(self.schema, &self.slot(heap, tuple)?[HEAD..])?;
         let mut slots = Vec::new();
-        for &column in self.schema.layout().long() {
-            if let Field::Cell(word) = fixed.field(column)? {
-                slots.push(AnyPtr::from_word(word));
+        if let Stored::Fixed { tail, fixed } = self.stored(heap, tuple)? {
+            slots.extend((tail != 0).then(|| AnyPtr::from_word(tail)));
+            let fixed = FixedRef::new(self.schema, fixed)?;
+            for &column in self.schema.layout().long() {
+                if let Field::Cell(word) = fixed.field(column)?
+                    && let Cell::Own(slot) = Cell::of(word)
+                {
+                    slots.push(slot.any());
+                }
             }
         }
         slots.push(tuple.any());
         Ok(slots)
     }
+}
 
-    /// Writes the new long values of a change, in slots that it reserves, and returns what is to be stored. The tuple is
-    /// as before.
-    pub(crate) fn change(
-        self,
-        heap: &mut Heap,
-        tuple: NvPtr<Tuple>,
-        changes: &[Change<'_>],
-    ) -> Result<TupleChange> {
-        let mut result = TupleChange::default();
-        let planned = self.plan(heap, tuple, changes, &mut result);
-        if planned.is_err() {
-            cancel(heap, &result.activated)?;
-        }
-        let (before, after) = planned?;
-        let words = before.as_chunks().0.iter().zip(after.as_chunks().0);
-        for (at, (before, after)) in (0..).step_by(8).zip(words) {
-            if before != after {
-                let (before, after) = (u64::from_le_bytes(*before), u64::from_le_bytes(*after));
-                result.words.push(WordChange { at, before, after });
-            }
-        }
-        Ok(result)
-    }
-
-    /// Writes what a change makes of a tuple as another one, to slots that it reserves. The slots of long columns that do
-    /// not change belong to the new tuple then; the former one is as before, and leads to them, too.
-    pub(crate) fn replace(
-        self,
-        heap: &mut Heap,
-        tuple: NvPtr<Tuple>,
-        changes: &[Change<'_>],
-    ) -> Result<Replaced> {
-        let mut long = TupleChange::default();
-        let written = self
-            .plan(heap, tuple, changes, &mut long)
-            .and_then(|(_, after)| self.write_fixed(heap, &after));
-        if written.is_err() {
-            cancel(heap, &long.activated)?;
-        }
-        let TupleChange { mut activated, mut freed, .. } = long;
-        let written = written?;
-        activated.push(written.any());
-        freed.push(tuple.any());
-        Ok(Replaced { tuple: written, activated, freed })
-    }
-
-    /// Writes the long values of a change, and returns the tuple's bytes before and after it.
-    fn plan(
-        self,
-        heap: &mut Heap,
-        tuple: NvPtr<Tuple>,
-        changes: &[Change<'_>],
-        result: &mut TupleChange,
-    ) -> Result<(Vec<u8>, Vec<u8>)> {
-        let before = self.slot(heap, tuple)?.to_vec();
-        let mut after = before.clone();
-        for (number, &Change { column, value }) in changes.iter().enumerate() {
-            // The last change of a column counts.
-            if changes[number + 1..].iter().any(|later| later.column == column) {
-                continue;
-            }
-            let Some(declared) = self.schema.columns().get(column) else {
-                return Err(self.schema.no_column(column));
-            };
-            let value = declared.conform(value)?;
-            if !self.schema.layout().places()[column].is_long {
-                FixedMut::new(self.schema, &mut after[HEAD..]).set(column, value)?;
-                continue;
-            }
-            if let Field::Cell(word) = FixedRef::new(self.schema, &before[HEAD..])?.field(column)? {
-                result.freed.push(AnyPtr::from_word(word));
-            }
-            let long = match value {
-                ValueRef::Text(text) => text.as_bytes(),
-                ValueRef::Bytes(bytes) => bytes,
-                _ => {
-                    FixedMut::new(self.schema, &mut after[HEAD..]).set(column, ValueRef::Null)?;
-                    continue;
-                }
-            };
-            let word = self.write_long(heap, column, long, &mut result.activated)?;
-            FixedMut::new(self.schema, &mut after[HEAD..]).set_cell(column, word);
-        }
-        self.seal(&mut after);
-        Ok((before, after))
-    }
+/// Whether long values of these lengths share a tail.
+fn shares(lens: impl ExactSizeIterator<Item = usize>) -> bool {
+    lens.len() > 1 && HEAD + lens.sum::<usize>() <= TAIL_MAX
 }
 
 /// Gives up slots that are reserved.
@@ -290,99 +268,4 @@ pub(crate) fn cancel(heap: &mut Heap, slots: &[AnyPtr]) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use halite_alloc::Segments;
-    use halite_alloc::heap::Publication;
-    use halite_pmem::PoolOptions;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::{Type, Value};
-
-    fn schema() -> TableSchema {
-        let builder = TableSchema::builder("t")
-            .column("id", Type::Int64)
-            .nullable("name", Type::VarChar(40))
-            .column("note", Type::Bytes(3000))
-            .nullable("count", Type::Int16);
-        builder.primary_key(["id"]).build().unwrap()
-    }
-
-    fn heap() -> Heap {
-        let mut options = PoolOptions::default();
-        (options.in_memory, options.size_max) = (true, 16 << 20);
-        let segments = Segments::create(Path::new("pool"), &options).unwrap();
-        Heap::open(&segments.device(1)).unwrap()
-    }
-
-    fn value(column: usize) -> impl Strategy<Value = Value> {
-        match column {
-            0 => any::<i64>().prop_map(Value::from).boxed(),
-            1 => proptest::option::of("[a-z]{0,40}")
-                .prop_map(|text| Value::from(text.as_deref()))
-                .boxed(),
-            2 => proptest::collection::vec(any::<u8>(), 0..3000)
-                .prop_map(|bytes| Value::from(&bytes[..]))
-                .boxed(),
-            _ => proptest::option::of(any::<i16>()).prop_map(Value::from).boxed(),
-        }
-    }
-
-    fn values() -> impl Strategy<Value = Vec<Value>> {
-        (0..4).map(value).collect::<Vec<_>>()
-    }
-
-    proptest! {
-        #[test]
-        fn a_tuple_is_the_row_with_its_changes_and_leaves_no_slot_behind(
-            first in values(),
-            changes in proptest::collection::vec((0..4_usize).prop_flat_map(|column| (Just(column), value(column))), 0..12),
-        ) {
-            let (schema, mut heap) = (schema(), heap());
-            let owner = Owner::new(16).unwrap();
-            let tuples = Tuples { schema: &schema, owner, seed: 5 };
-            let refs: Vec<_> = first.iter().map(Value::as_ref).collect();
-            let mut row = Row::from_values(&schema, &refs).unwrap();
-            let inserted = tuples.insert(&mut heap, row.view(&schema).unwrap()).unwrap();
-            let mut publication = Publication::new();
-            inserted.slots.iter().for_each(|&slot| publication.activate(slot));
-            publication.set_root("tuple", inserted.tuple.word());
-            heap.publish(&mut publication).unwrap();
-            for changes in changes.chunks(3) {
-                let changes: Vec<_> =
-                    changes.iter().map(|(column, value)| Change::new(*column, value.as_ref())).collect();
-                row = row.view(&schema).unwrap().with(&changes).unwrap();
-                let change = tuples.change(&mut heap, inserted.tuple, &changes).unwrap();
-                change.activated.iter().for_each(|&slot| publication.activate(slot));
-                change.freed.iter().for_each(|&slot| publication.free(slot));
-                for word in &change.words {
-                    prop_assert_eq!(heap.word(inserted.tuple, word.at).unwrap(), word.before);
-                    publication.store(inserted.tuple, word.at, word.after);
-                }
-                heap.publish(&mut publication).unwrap();
-                prop_assert_eq!(&tuples.row(&heap, inserted.tuple).unwrap(), &row);
-            }
-            heap.check(tuples.slots(&heap, inserted.tuple).unwrap()).unwrap();
-        }
-    }
-
-    #[test]
-    fn a_damaged_tuple_is_named() {
-        let (schema, mut heap) = (schema(), heap());
-        let tuples = Tuples { schema: &schema, owner: Owner::new(16).unwrap(), seed: 5 };
-        let row = Row::from_values(&schema, &crate::values![7, "salt", &b"rock"[..], None::<i64>]);
-        let inserted = tuples.insert(&mut heap, row.unwrap().view(&schema).unwrap()).unwrap();
-        assert!(tuples.row(&heap, inserted.tuple).is_ok());
-        for at in 0..HEAD + schema.layout().fixed_len() {
-            let before = heap.read_at(inserted.tuple, at as u64, 1).unwrap()[0];
-            heap.write(inserted.tuple, at as u64, &[before ^ 1]).unwrap();
-            // The four bytes behind the check are padding.
-            assert_eq!(tuples.row(&heap, inserted.tuple).is_ok(), (4..8).contains(&at), "{at}");
-            heap.write(inserted.tuple, at as u64, &[before]).unwrap();
-        }
-        let other = Tuples { seed: 6, ..tuples };
-        assert!(matches!(other.row(&heap, inserted.tuple), Err(Error::Damaged { .. })));
-    }
-}
+mod tests;

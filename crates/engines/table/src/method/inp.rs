@@ -182,6 +182,11 @@ impl Method for InP {
         self.tables.get(table, key)
     }
 
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.log.check()?;
+        Ok(self.tables.tree(table.primary())?.get(key).is_some())
+    }
+
     fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>> {
         self.log.check()?;
         self.tables.entry(table, position, entry)

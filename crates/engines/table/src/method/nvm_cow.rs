@@ -42,7 +42,7 @@ use super::{Footprint, Method, Rows, Ticket, View};
 use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::cow_heap::{self, Alteration, CowHeap, HOUSE, NODE_LEN, Reclaimed};
-use crate::tuple::Tuples;
+use crate::tuple::{Form, Tuples};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
@@ -120,7 +120,7 @@ impl NvmCow {
 
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
         let seed = self.store.shared().salt();
-        Tuples { schema: table.schema(), owner: owner(table.id().0), seed }
+        Tuples { schema: table.schema(), owner: owner(table.id().0), seed, form: Form::Image }
     }
 
     /// Puts a catalog in its place, and gives the owners up that are dropped by it.
@@ -186,6 +186,11 @@ impl Method for NvmCow {
         let found = self.store.get(tree_of(table, None), key)?;
         let (tuples, heap) = (self.tuples(table), self.store.shared().heap());
         found.map(|word| tuples.row(&heap, NvPtr::from_word(word))).transpose()
+    }
+
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.check()?;
+        Ok(self.store.get(tree_of(table, None), key)?.is_some())
     }
 
     fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -269,6 +274,7 @@ impl Method for NvmCow {
 
     fn verify(&mut self) -> Result<()> {
         self.sync()?;
+        self.store.heap_mut().forget_proofs();
         self.verify_slots()
     }
 }

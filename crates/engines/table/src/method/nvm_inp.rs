@@ -24,6 +24,7 @@
 //! any more until the partition is opened again.
 
 mod commit;
+mod recent;
 mod verify;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use std::collections::BTreeMap;
 use halite_alloc::Device;
 use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
 
+use self::recent::Recent;
 use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
 use super::house::{self, root_of};
 use super::undo_log::{self, UndoLog};
@@ -38,7 +40,7 @@ use super::{Footprint, Method, Rows, Ticket};
 use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileScan, NonVolatileTree, TreeHeader};
-use crate::tuple::{Tuple, Tuples, cancel};
+use crate::tuple::{Form, Tuple, Tuples, cancel};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
@@ -68,6 +70,7 @@ pub struct NvmInP {
     catalog: Catalog,
     catalog_slot: NvPtr<CatalogSlot>,
     trees: BTreeMap<IndexId, NonVolatileTree>,
+    recent: Recent,
     log: UndoLog,
     /// The last commit, which is durable.
     committed: Ticket,
@@ -88,9 +91,9 @@ impl NvmInP {
         let (catalog, catalog_slot) = house::read_catalog(&heap)?;
         check_ids(&catalog, OWNERS_END)?;
         let (committed, failed) = (Ticket::default(), None);
-        let trees = BTreeMap::new();
+        let (trees, recent) = (BTreeMap::new(), Recent::new());
         let mut opened =
-            Self { heap, options, catalog, catalog_slot, trees, log, committed, failed };
+            Self { heap, options, catalog, catalog_slot, trees, recent, log, committed, failed };
         for (table, index) in indexes(&opened.catalog) {
             let header = opened.heap.root(&root_of(index)).map(NvPtr::<TreeHeader>::from_word);
             let Some(header) = header else {
@@ -129,8 +132,26 @@ impl NvmInP {
         self.trees.get(&index).copied().ok_or_else(unknown)
     }
 
+    /// The tuple with a primary key.
+    fn tuple(&self, table: &Table, key: &[u8]) -> Result<Option<NvPtr<Tuple>>> {
+        if let Some(tuple) = self.recent.get(table.id(), key) {
+            return Ok(Some(tuple));
+        }
+        let found = self.tree(table.primary())?.get(&self.heap, key)?;
+        let tuple = found.map(NvPtr::<Tuple>::from_word);
+        if let Some(tuple) = tuple {
+            self.recent.put(table.id(), key, tuple);
+        }
+        Ok(tuple)
+    }
+
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
-        Tuples { schema: table.schema(), owner: owner(table.id().0), seed: self.heap.salt() }
+        Tuples {
+            schema: table.schema(),
+            owner: owner(table.id().0),
+            seed: self.heap.salt(),
+            form: Form::Slots,
+        }
     }
 
     /// Puts a catalog in its place, with an index for each that it has and the other had not, and without what was dropped.
@@ -141,6 +162,7 @@ impl NvmInP {
         let (slot, trees) = self.plan_catalog(&catalog, publication)?;
         self.heap.publish(publication)?;
         (self.catalog, self.catalog_slot, self.trees) = (catalog, slot, trees);
+        self.recent.forget_all();
         Ok(())
     }
 
@@ -185,9 +207,14 @@ impl Method for NvmInP {
 
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {
         self.check()?;
-        let found = self.tree(table.primary())?.get(&self.heap, key)?;
-        let tuple = found.map(NvPtr::<Tuple>::from_word);
+        let tuple = self.tuple(table, key)?;
         tuple.map(|tuple| self.tuples(table).row(&self.heap, tuple)).transpose()
+    }
+
+    fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        self.check()?;
+        Ok(self.recent.get(table.id(), key).is_some()
+            || self.tree(table.primary())?.contains(&self.heap, key)?)
     }
 
     fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -261,6 +288,7 @@ impl Method for NvmInP {
 
     fn verify(&mut self) -> Result<()> {
         self.check()?;
+        self.heap.forget_proofs();
         self.verify_slots()
     }
 }

@@ -95,9 +95,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Nodes of [`NODE_LEN`] bytes, memtables of 16 MiB, each level four times the one before, and steps of 1,024 keys.
+    /// Nodes of [`NODE_LEN`] bytes, memtables of 64 MiB, each level four times the one before, and steps of 1,024 keys.
     fn default() -> Self {
-        Self { node_len: NODE_LEN, memtable_bytes: 16 << 20, fanout: 4, step_keys: 1024 }
+        Self { node_len: NODE_LEN, memtable_bytes: 64 << 20, fanout: 4, step_keys: 1024 }
     }
 }
 
@@ -319,6 +319,7 @@ impl Method for NvmLog {
 
     fn verify(&mut self) -> Result<()> {
         self.check()?;
+        self.heap.forget_proofs();
         self.verify_slots()
     }
 }

@@ -61,6 +61,15 @@ impl Row {
         Ok(Self { bytes })
     }
 
+    /// The row that has this image, which had its check: what its cells say is checked when a column is read.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], if the bytes end within the fixed part.
+    pub(crate) fn of_image(schema: &TableSchema, bytes: Vec<u8>) -> Result<Self> {
+        FixedRef::new(schema, &bytes)?;
+        Ok(Self { bytes })
+    }
+
     /// The row of a slot: its fixed part, and the bytes of the long columns that are not NULL, which `bytes_of` gives
     /// for a column and the word in its cell.
     ///

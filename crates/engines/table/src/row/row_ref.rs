@@ -159,11 +159,17 @@ impl<'a> RowRef<'a> {
     /// # Errors
     /// See [`RowRef::get`].
     pub fn changes_to(&self, after: RowRef<'a>) -> Result<Vec<Change<'a>>> {
+        let (before, now) = (self.fixed.bytes(), after.fixed.bytes());
         let mut changes = Vec::new();
-        for column in 0..self.schema.columns().len() {
-            let value = after.get(column)?;
-            if self.get(column)? != value {
-                changes.push(Change { column, value });
+        for (column, place) in self.schema.layout().places().iter().enumerate() {
+            // Equal values have equal bytes.
+            let is_same = place.is_null(before) == place.is_null(now)
+                && match place.is_long {
+                    false => place.of(before) == place.of(now),
+                    true => self.long_bytes(column)? == after.long_bytes(column)?,
+                };
+            if !is_same {
+                changes.push(Change { column, value: after.get(column)? });
             }
         }
         Ok(changes)

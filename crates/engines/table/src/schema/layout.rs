@@ -9,11 +9,11 @@
 //! ```
 //!
 //! So every number is aligned to its width, and alignment takes no byte but at the end. Within a group, columns stand
-//! in the order of the schema. The bytes of a column that is NULL are zeros. 1,024 columns of 16 bytes and their bitmap
-//! take 16.5 KiB: the fixed part stays below its limit of 64 KiB whatever the columns are.
+//! in the order of the schema. The bytes of a column that is NULL are zeros. 1,024 columns of 56 bytes and their bitmap
+//! take 56.1 KiB: the fixed part stays below its limit of 64 KiB whatever the columns are.
 //!
-//! Numbers are little-endian. Short text and bytes: `CHAR(n ≤ 8)` is padded with blanks; `VARCHAR(n ≤ 7)` and
-//! `BYTES(n ≤ 7)` have their length in a byte before them, and zeros behind them.
+//! Numbers are little-endian. Short text and bytes: `CHAR(n ≤ 56)` is padded with blanks; `VARCHAR(n ≤ 55)` and
+//! `BYTES(n ≤ 55)` have their length in a byte before them, and zeros behind them.
 
 use crate::{Column, Decimal, Timestamp, Type, ValueRef};
 
@@ -221,7 +221,7 @@ mod tests {
             (Type::Decimal(38, 2), false),
             (Type::Char(3), false),
             (Type::Int64, false),
-            (Type::Bytes(8), false),
+            (Type::Bytes(56), false),
             (Type::UInt32, false),
             (Type::VarChar(7), false),
         ]);
@@ -248,10 +248,10 @@ mod tests {
             Type::Float64,
             Type::Decimal(18, 0),
             Type::Decimal(19, 0),
-            Type::Char(8),
-            Type::Char(9),
-            Type::VarChar(7),
-            Type::VarChar(8),
+            Type::Char(56),
+            Type::Char(57),
+            Type::VarChar(55),
+            Type::VarChar(56),
             Type::Bytes(1),
             Type::Timestamp,
         ];
@@ -275,7 +275,9 @@ mod tests {
                 assert_eq!(layout.fixed_len(), (columns_len + nulls).next_multiple_of(8));
             }
         }
-        let widest = vec![(Type::Decimal(38, 0), true); super::super::COLUMNS_MAX];
-        assert!(self::layout(&widest).fixed_len() <= 64 << 10);
+        for ty in types {
+            let widest = vec![(ty, true); super::super::COLUMNS_MAX];
+            assert!(self::layout(&widest).fixed_len() <= 64 << 10, "{ty}");
+        }
     }
 }

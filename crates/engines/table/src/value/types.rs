@@ -7,6 +7,9 @@ use crate::Error;
 /// Bytes that a field of variable length may have at most: 1 MiB.
 pub const FIELD_LEN_MAX: u32 = 1 << 20;
 
+/// The widest text and bytes in the fixed part of a row: with the head of a slot they would fill a line.
+pub(crate) const SHORT_WIDTH_MAX: u32 = 56;
+
 /// A type of a column.
 ///
 /// | type | values | bytes in the fixed part of a row |
@@ -14,12 +17,14 @@ pub const FIELD_LEN_MAX: u32 = 1 << 20;
 /// | `Int8` to `Int64`, `UInt8` to `UInt64` | integers | 1 to 8 |
 /// | `Float64` | IEEE 754; one NaN, above all numbers; no negative zero | 8 |
 /// | `Decimal(p, s)` | exact: p digits, s of them behind the point | 8 if p ≤ 18, else 16 |
-/// | `Char(n)` | text of at most n bytes of UTF-8; blanks at its end do not count | n if n ≤ 8, else a cell |
-/// | `VarChar(n)` | text of at most n bytes of UTF-8 | 1 + n if n ≤ 7, else a cell |
-/// | `Bytes(n)` | any bytes, at most n | 1 + n if n ≤ 7, else a cell |
+/// | `Char(n)` | text of at most n bytes of UTF-8; blanks at its end do not count | n if n ≤ 56, else a cell |
+/// | `VarChar(n)` | text of at most n bytes of UTF-8 | 1 + n if n ≤ 55, else a cell |
+/// | `Bytes(n)` | any bytes, at most n | 1 + n if n ≤ 55, else a cell |
 /// | `Timestamp` | microseconds since 1970-01-01 00:00 UTC | 8 |
 ///
 /// A cell has 8 bytes, and says where the field's bytes are. A `Decimal` of 16 bytes has no cell: it is a fixed column.
+/// Text and bytes that would fit a line as a slot of their own are in the fixed part, too: they save a reader that line, and a
+/// writer a state and a cell.
 ///
 /// Lengths count bytes, not characters, so that a type says how much space a field may take. `Char(n)` is padded with
 /// blanks in SQL's sense: two values that differ in blanks at the end are the same value, and the value that is read
@@ -71,14 +76,9 @@ impl Type {
                 ..=18 => 8,
                 _ => 16,
             },
-            Self::Char(len) => match len {
-                ..=8 => len as usize,
-                _ => 8,
-            },
-            Self::VarChar(len) | Self::Bytes(len) => match len {
-                ..=7 => 1 + len as usize,
-                _ => 8,
-            },
+            Self::Char(_) | Self::VarChar(_) | Self::Bytes(_) if self.is_long() => 8,
+            Self::Char(len) => len as usize,
+            Self::VarChar(len) | Self::Bytes(len) => 1 + len as usize,
         }
     }
 
@@ -87,8 +87,8 @@ impl Type {
     #[inline]
     pub const fn is_long(self) -> bool {
         match self {
-            Self::Char(len) => len > 8,
-            Self::VarChar(len) | Self::Bytes(len) => len > 7,
+            Self::Char(len) => len > SHORT_WIDTH_MAX,
+            Self::VarChar(len) | Self::Bytes(len) => len >= SHORT_WIDTH_MAX,
             _ => false,
         }
     }
@@ -102,7 +102,8 @@ impl Type {
         }
     }
 
-    const fn is_text_or_bytes(self) -> bool {
+    /// Whether values are text or bytes, of any length up to the type's.
+    pub(crate) const fn is_text_or_bytes(self) -> bool {
         matches!(self, Self::Char(_) | Self::VarChar(_) | Self::Bytes(_))
     }
 }

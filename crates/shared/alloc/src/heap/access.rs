@@ -1,5 +1,7 @@
 //! Reads and writes of slots.
 
+use halite_pmem::LINE;
+
 use super::base::Heap;
 use super::pointer::{AnyPtr, NvPtr, Tagged};
 use super::slot::SlotState;
@@ -33,6 +35,49 @@ impl Heap {
     pub fn read<T: Tagged>(&self, pointer: NvPtr<T>) -> Result<&[u8]> {
         let Found { place, len, .. } = self.find_typed(pointer)?;
         Ok(self.ground.read(place, len))
+    }
+
+    /// Has the processor fetch the lines of a slot's first bytes, which will be read, and does not wait: so they arrive
+    /// together, also those of other slots. Whatever the pointer is, this is no access of it.
+    #[inline]
+    pub fn prefetch<T>(&self, pointer: NvPtr<T>, len: u64) {
+        let place = pointer.any().place();
+        for line in place / LINE..(place + len).div_ceil(LINE) {
+            self.ground.prefetch(line * LINE);
+        }
+    }
+
+    /// All bytes of a slot, which `prove` accepts: it is asked once, and again when the slot has changed through the heap. So
+    /// damage is noticed at the first look since the heap was opened, and costs the others nothing; what rots on the medium
+    /// behind that look is noticed by the next opening, or after [`Heap::forget_proofs`]. Long slots are proven each time. A
+    /// slot has one kind of proof. One load.
+    ///
+    /// # Errors
+    /// As [`Heap::read`]; those of `prove`.
+    #[inline]
+    pub fn read_proven<T: Tagged, E: From<crate::Error>>(
+        &self,
+        pointer: NvPtr<T>,
+        prove: impl FnOnce(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<&[u8], E> {
+        let Found { place, len, index, chunk, .. } = self.find_typed(pointer)?;
+        let bytes = self.ground.read(place, len);
+        let slots = index.and_then(|_| self.table.slab(chunk)?.known_slots());
+        match (slots, index) {
+            (Some(slots), Some(index)) if slots.is_proven(index) => {}
+            (slots, index) => {
+                prove(bytes)?;
+                if let (Some(slots), Some(index)) = (slots, index) {
+                    slots.set_proven(index);
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Has each slot proven again: for a check of all that is stored.
+    pub fn forget_proofs(&mut self) {
+        self.table.forget_proofs();
     }
 
     /// Some bytes of a slot. One load.
@@ -76,6 +121,7 @@ impl Heap {
             // After a sync that failed, the newest publication may have happened or not, and have freed the slot.
             self.check_synced()?;
             self.make_way(found.place + at, len)?;
+            self.table.touch(&found);
             self.ground.write(found.place + at, bytes);
             self.ground.note(found.place + at, len);
             return Ok(());
@@ -109,6 +155,8 @@ impl Heap {
             let why = format!("it has not the tag {}", T::TAG.number());
             return Err(wild(&self.ground, any, &why));
         }
+        // The line arrives while the state of its slot is looked up.
+        self.ground.prefetch(any.place());
         self.table.find_live(&self.ground, any)
     }
 }

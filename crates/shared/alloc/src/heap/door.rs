@@ -59,6 +59,7 @@ impl Heap {
         let found = found.in_state(&self.ground, pointer.any(), SlotState::Persisted)?;
         assert!(at.is_multiple_of(8) && at < found.len, "the word at {at} of {}", found.len);
         self.make_way(found.place + at, 8)?;
+        self.table.touch(&found);
         self.ground.store_word(found.place + at, value);
         Ok(())
     }

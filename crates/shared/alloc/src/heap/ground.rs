@@ -71,6 +71,14 @@ impl Ground {
         self.parts[(place / SEGMENT) as usize].fresh.read(place % SEGMENT, len)
     }
 
+    /// Has the processor fetch a line, and does not wait. A place that is not there is nothing to fetch.
+    #[inline]
+    pub(super) fn prefetch(&self, place: u64) {
+        if let Some(part) = self.parts.get((place / SEGMENT) as usize) {
+            part.fresh.prefetch(place % SEGMENT);
+        }
+    }
+
     #[inline]
     pub(super) fn word(&self, place: u64) -> u64 {
         let bytes = self.read(place, 8);

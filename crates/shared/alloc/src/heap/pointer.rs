@@ -11,6 +11,7 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::num::NonZeroU8;
 
 const PLACE_BITS: u32 = 40;
 const TAG_BITS: u32 = 6;
@@ -26,11 +27,14 @@ pub(super) const SEGMENTS_MAX: u32 = ((8 << PLACE_BITS) / crate::SEGMENT) as u32
 
 /// The type of a slot's contents, which its pointers have, too: 1 to 63. The heap itself uses 63.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(u8);
+pub struct Tag(NonZeroU8);
 
 impl Tag {
     /// The tag of named roots.
-    pub(super) const ROOT: Self = Self(63);
+    pub(super) const ROOT: Self = match NonZeroU8::new(63) {
+        Some(number) => Self(number),
+        None => unreachable!(),
+    };
 
     /// The tag with a number.
     ///
@@ -38,20 +42,21 @@ impl Tag {
     /// If it is not 1 to 62.
     #[must_use]
     pub const fn new(number: u8) -> Self {
-        assert!(number >= 1 && number < Self::ROOT.0, "tags are 1 to 62");
-        Self(number)
+        match NonZeroU8::new(number) {
+            Some(number) if number.get() < Self::ROOT.0.get() => Self(number),
+            _ => panic!("tags are 1 to 62"),
+        }
     }
 
     /// The number.
     #[must_use]
     pub const fn number(self) -> u8 {
-        self.0
+        self.0.get()
     }
 
     /// The tag of some stored bits; zero has none.
     pub(super) fn stored(bits: u64) -> Option<Self> {
-        let number = (bits & ((1 << TAG_BITS) - 1)) as u8;
-        (number != 0).then_some(Self(number))
+        NonZeroU8::new((bits & ((1 << TAG_BITS) - 1)) as u8).map(Self)
     }
 }
 
@@ -101,7 +106,7 @@ impl<T> NvPtr<T> {
 
     pub(super) fn new(place: u64, tag: Tag, generation: u16) -> Self {
         debug_assert!(place.is_multiple_of(8) && place / 8 < 1 << PLACE_BITS);
-        let high = u64::from(generation) << TAG_BITS | u64::from(tag.0);
+        let high = u64::from(generation) << TAG_BITS | u64::from(tag.number());
         Self((high << PLACE_BITS) | (place / 8), PhantomData)
     }
 

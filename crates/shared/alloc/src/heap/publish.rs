@@ -142,6 +142,7 @@ impl Heap {
                 let why = format!("a word at {at} of a slot of {} bytes", found.len);
                 return Err(wild(&self.ground, pointer, &why));
             }
+            self.table.touch(&found);
             let place = found.place + at;
             if freed.touch(place, 8) || covered.touch(place, 8) {
                 return Err(impossible(

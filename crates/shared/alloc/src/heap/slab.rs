@@ -1,5 +1,7 @@
 //! A slab in DRAM: the states of its slots, read when the slab is first used, and which of them are in use.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use super::class::{Class, STATE_LEN};
 use super::ground::Ground;
 use super::layout::{ChunkId, chunk_at, chunk_word_at};
@@ -31,6 +33,8 @@ pub(super) struct Slots {
     slots: Box<[Slot]>,
     /// A bit for each slot that may not be reserved: it is not free, or not durably so.
     used: Box<[u64]>,
+    /// A bit for each slot whose bytes were proven since they last changed ([`super::base::Heap::read_proven`]).
+    proven: Box<[AtomicU64]>,
     free: u32,
     /// Where the search for a free slot goes on.
     cursor: u32,
@@ -80,7 +84,8 @@ impl Slots {
             used[slots.len() / 64] |= u64::MAX << (slots.len() % 64);
         }
         let free = slots.iter().filter(|slot| slot.state == SlotState::Free).count() as u32;
-        Self { slots, used: used.into(), free, cursor: 0 }
+        let proven = used.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { slots, used: used.into(), proven, free, cursor: 0 }
     }
 
     /// How many there are.
@@ -97,8 +102,23 @@ impl Slots {
         self.slots[index as usize]
     }
 
+    /// The slot, to be changed: its bytes are not proven any more.
     pub(super) fn slot_mut(&mut self, index: u32) -> &mut Slot {
+        *self.proven[index as usize / 64].get_mut() &= !(1 << (index % 64));
         &mut self.slots[index as usize]
+    }
+
+    #[inline]
+    pub(super) fn is_proven(&self, index: u32) -> bool {
+        self.proven[index as usize / 64].load(Relaxed) >> (index % 64) & 1 != 0
+    }
+
+    pub(super) fn set_proven(&self, index: u32) {
+        self.proven[index as usize / 64].fetch_or(1 << (index % 64), Relaxed);
+    }
+
+    pub(super) fn forget_proofs(&mut self) {
+        self.proven.iter_mut().for_each(|proven| *proven.get_mut() = 0);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Slot> {

@@ -202,6 +202,19 @@ impl Table {
         Ok(slab.slots.get_or_init(|| slots))
     }
 
+    /// Forgets which slots were proven.
+    pub(super) fn forget_proofs(&mut self) {
+        let chunks =
+            self.segments.iter_mut().filter_map(OnceLock::get_mut).flat_map(|it| &mut **it);
+        for chunk in chunks.filter_map(OnceLock::get_mut) {
+            if let Chunk::Slab(slab) = chunk
+                && let Some(slots) = slab.slots.get_mut()
+            {
+                slots.forget_proofs();
+            }
+        }
+    }
+
     /// The slots of a slab that were read before.
     pub(super) fn slots_mut(&mut self, id: ChunkId) -> &mut Slots {
         let slab = self.slab_mut(id).expect("it is a slab");
@@ -267,6 +280,11 @@ impl Table {
         state: SlotState,
     ) -> Result<Found> {
         self.find_live(ground, pointer)?.in_state(ground, pointer, state)
+    }
+
+    /// Notes that bytes of a slot change: they are not proven any more.
+    pub(super) fn touch(&mut self, found: &Found) {
+        self.slot_mut(found.chunk, found.index);
     }
 
     /// The slot in DRAM, to be changed.

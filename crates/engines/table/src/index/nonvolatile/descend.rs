@@ -3,7 +3,7 @@
 use halite_alloc::heap::{Heap, NvPtr};
 
 use super::inner::Inner;
-use super::leaf::{Entry, Leaf, hash};
+use super::leaf::{Entry, Key, Leaf, hash};
 use super::node::{InnerNode, LeafNode};
 use super::tree::{Between, NonVolatileTree, damaged};
 use crate::index::Result;
@@ -86,25 +86,60 @@ impl NonVolatileTree {
         Ok(entry.map(|entry| entry.value))
     }
 
-    /// The entry of a key in its leaf. That there is none is said only of a leaf of which every entry has its check.
-    pub(super) fn find<'h>(
+    /// Whether a key is there. Of a leaf without the key, not every entry is checked: for callers that are about to prepare a
+    /// change of the key, which checks them.
+    ///
+    /// # Errors
+    /// As [`NonVolatileTree::get`].
+    pub fn contains(&self, heap: &Heap, key: &[u8]) -> Result<bool> {
+        let found = self.descend(heap, key, |_, _, _| ())?;
+        let leaf = self.leaf(heap, found.leaf)?;
+        Ok(self.tagged(heap, found, leaf, (key, hash(key, self.salt)))?.is_some())
+    }
+
+    /// The entry of a key among those of a leaf that have its tag.
+    fn tagged<'h>(
         &self,
         heap: &'h Heap,
         Found { leaf: pointer, may_have }: Found<'_>,
         leaf: Leaf<'h>,
         (key, hash): (&[u8], u64),
     ) -> Result<Option<Entry<'h>>> {
-        let named = |damage| damaged(pointer, damage);
         for entry in leaf.tagged(hash) {
-            let entry = entry.map_err(named)?;
+            let entry = entry.map_err(|damage| damaged(pointer, damage))?;
             let (other, _) = self.checked_key(heap, pointer, &entry, may_have)?;
             if other == key {
                 return Ok(Some(entry));
             }
         }
-        for entry in leaf.entries() {
-            self.checked_key(heap, pointer, &entry.map_err(named)?, may_have)?;
-        }
         Ok(None)
+    }
+
+    /// The entry of a key in its leaf. That there is none is said only of a leaf of which every entry has its check.
+    pub(super) fn find<'h>(
+        &self,
+        heap: &'h Heap,
+        found: Found<'_>,
+        leaf: Leaf<'h>,
+        (key, hash): (&[u8], u64),
+    ) -> Result<Option<Entry<'h>>> {
+        let there = self.tagged(heap, found, leaf, (key, hash))?;
+        if there.is_none() {
+            heap.read_proven(found.leaf, |_| {
+                let mut entries = leaf.entries();
+                entries.try_for_each(|entry| {
+                    let entry = entry.map_err(|damage| damaged(found.leaf, damage))?;
+                    self.checked_key(heap, found.leaf, &entry, found.may_have).map(drop)
+                })
+            })?;
+            // The leaf may be another one, and long keys are in slots that have changed since.
+            for (number, entry) in leaf.entries().enumerate() {
+                let entry = entry.map_err(|damage| damaged(found.leaf, damage))?;
+                if number == 0 || matches!(entry.key, Key::Elsewhere(..)) {
+                    self.checked_key(heap, found.leaf, &entry, found.may_have)?;
+                }
+            }
+        }
+        Ok(there)
     }
 }

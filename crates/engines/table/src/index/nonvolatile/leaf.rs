@@ -75,6 +75,11 @@ pub(super) fn present(bits: u64, seed: u64) -> u64 {
         | bits
 }
 
+/// The number of entries that a word says are there.
+pub(super) fn count(word: u64) -> u32 {
+    (word & BITS).count_ones()
+}
+
 /// The check of some numbers: it is another one if one of them is.
 fn chain(start: u16, numbers: &[u16]) -> u16 {
     numbers.iter().fold(start, |sum, number| (sum ^ number).wrapping_mul(0x9e3b).rotate_left(7))

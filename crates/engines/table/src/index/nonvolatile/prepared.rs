@@ -2,6 +2,7 @@
 
 use halite_alloc::heap::{Heap, NvPtr, Owner};
 
+use super::leaf::count;
 use super::node::{LeafNode, LongKey};
 use crate::index::Result;
 
@@ -36,6 +37,13 @@ pub struct WordChange {
     pub after: u64,
     /// A key of the leaf that changes.
     pub key: Vec<u8>,
+}
+
+impl WordChange {
+    /// Whether it leaves fewer entries than there were.
+    pub(super) fn removes(&self) -> bool {
+        count(self.after) < count(self.before)
+    }
 }
 
 /// The slot of a long key, and the bytes that it was reserved for.

@@ -15,8 +15,8 @@ use super::tree::{Between, NonVolatileTree};
 use crate::index::Result;
 
 impl NonVolatileTree {
-    /// Merges leaves whose words were changed, whether the changes were shown or taken back, with their neighbours below the
-    /// same parent: those that are less than a quarter full, if both then take at most three quarters of a leaf. A
+    /// Merges leaves from which changes that were shown have removed entries with their neighbours below the same parent: those
+    /// that are less than a quarter full, if both then take at most three quarters of a leaf. A
     /// leaf without entries goes. Nothing else may be prepared in the tree, and no undo log has a word of it to be stored:
     /// it has at least been stored that it does not, which becomes durable before any leaf is freed.
     ///
@@ -25,7 +25,8 @@ impl NonVolatileTree {
     /// # Errors
     /// [`crate::index::Error::DamagedNode`]; the heap's. Then some leaves may not be merged.
     pub fn tidy(&self, heap: &mut Heap, words: &[WordChange]) -> Result<()> {
-        let mut keys: Vec<&[u8]> = words.iter().map(|word| &word.key[..]).collect();
+        let fewer = words.iter().filter(|word| word.removes());
+        let mut keys: Vec<&[u8]> = fewer.map(|word| &word.key[..]).collect();
         keys.sort_unstable();
         let mut left = &keys[..];
         while let Some(first) = left.first() {

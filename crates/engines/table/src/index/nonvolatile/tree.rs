@@ -164,6 +164,7 @@ impl NonVolatileTree {
 
     /// Reads a leaf.
     pub(super) fn leaf<'h>(&self, heap: &'h Heap, pointer: NvPtr<LeafNode>) -> Result<Leaf<'h>> {
+        heap.prefetch(pointer, self.leaf_len() as u64);
         Leaf::read(heap.read(pointer)?, self.leaf_len(), seed(self.salt, pointer))
             .map_err(|damage| damaged(pointer, damage))
     }
@@ -175,8 +176,10 @@ impl NonVolatileTree {
         pointer: NvPtr<InnerNode>,
         may_have: Between<'_>,
     ) -> Result<Inner<'h>> {
-        let inner = Inner::read(heap.read(pointer)?, seed(self.salt, pointer))
-            .map_err(|damage| damaged(pointer, damage))?;
+        heap.prefetch(pointer, self.node_len as u64);
+        let named = |damage| damaged(pointer, damage);
+        let prove = |slot: &[u8]| Inner::prove(slot, seed(self.salt, pointer)).map_err(named);
+        let inner = Inner::of(heap.read_proven(pointer, prove)?).map_err(named)?;
         let last = inner.count() - 1;
         let mut keys = inner.high(0).into_iter().chain(inner.low(last));
         if !keys.all(|key| may_have.contains(key)) {

@@ -14,7 +14,7 @@ use crate::index::Direction;
 use crate::index::volatile::{VolatileScan, VolatileTree};
 use crate::method::Rows;
 use crate::method::catalog_slot::{OWNERS_END, check_ids, owner};
-use crate::tuple::Tuples;
+use crate::tuple::{Form, Tuples};
 use crate::{Catalog, Error, IndexId, IndexState, KeyRange, Result, Row, Table};
 
 /// Segments of the heap that one step of reclamation looks at.
@@ -61,7 +61,12 @@ impl Tables {
     }
 
     pub(super) fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
-        Tuples { schema: table.schema(), owner: owner(table.id().0), seed: self.heap.salt() }
+        Tuples {
+            schema: table.schema(),
+            owner: owner(table.id().0),
+            seed: self.heap.salt(),
+            form: Form::Slots,
+        }
     }
 
     pub(super) fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {

@@ -106,8 +106,7 @@ impl NvmCow {
         };
         let former = self.store.get(primary, key)?.map(NvPtr::<Tuple>::from_word);
         let former = former.ok_or_else(|| table.dangling(key))?;
-        let changes = before.changes_to(after)?;
-        let replaced = tuples.replace(&mut self.store.heap_mut(), former, &changes)?;
+        let replaced = tuples.replace(&mut self.store.heap_mut(), former, (before, after))?;
         let word = replaced.tuple.word();
         self.store.add(replaced.activated);
         self.store.drop_slots(replaced.freed);

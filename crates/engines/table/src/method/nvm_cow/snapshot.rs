@@ -7,7 +7,7 @@ use crate::index::Direction;
 use crate::index::cow_heap::{CowHeapScan, HeapSnapshot, Shared};
 use crate::method::catalog_slot::owner;
 use crate::method::{Rows, View};
-use crate::tuple::Tuples;
+use crate::tuple::{Form, Tuples};
 use crate::{Catalog, KeyRange, Result, Row, Table};
 
 /// A reader of the rows that were durable at a sync, on any thread, while transactions go on. What it may read is not freed
@@ -63,7 +63,7 @@ impl Snapshot {
 
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
         let seed = self.trees.shared().salt();
-        Tuples { schema: table.schema(), owner: owner(table.id().0), seed }
+        Tuples { schema: table.schema(), owner: owner(table.id().0), seed, form: Form::Image }
     }
 }
 

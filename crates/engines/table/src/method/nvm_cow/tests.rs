@@ -214,7 +214,7 @@ fn a_transaction_of_any_length_is_whole_up_to_a_limit() {
     let ((segments, _folder), mut partition, table) = partition(512 << 20);
     insert(&mut partition, &table, 0..30_000, "text").unwrap();
     // One that is too long is undone alone: the group is there.
-    let error = insert(&mut partition, &table, 30_000..240_000, "text").unwrap_err();
+    let error = insert(&mut partition, &table, 30_000..440_000, "text").unwrap_err();
     assert!(matches!(error, Error::TransactionTooLarge { .. }), "{error}");
     drop(partition);
     let method = NvmCow::open(&segments.device(1), Options::default()).unwrap();

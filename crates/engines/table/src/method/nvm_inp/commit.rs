@@ -45,6 +45,9 @@ impl NvmInP {
         let mut tuples = BTreeMap::new();
         for (table, key, write) in writes.rows() {
             let tuple = self.prepare_row(table, key, write, &mut plan.changes)?;
+            if write.before.is_none() || write.after.is_none() {
+                self.recent.forget(table, key);
+            }
             let primary = self.catalog.table_by_id(table)?.primary();
             match (&write.before, tuple) {
                 (None, Some(tuple)) => {
@@ -93,8 +96,7 @@ impl NvmInP {
             changes.activated.extend(inserted.slots);
             return Ok(Some(inserted.tuple));
         };
-        let found = self.tree(table.primary())?.get(&self.heap, key)?;
-        let tuple = found.map(NvPtr::<Tuple>::from_word).ok_or_else(|| table.dangling(key))?;
+        let tuple = self.tuple(&table, key)?.ok_or_else(|| table.dangling(key))?;
         let freed = match &write.after {
             None => tuples.slots(&self.heap, tuple)?,
             Some(after) => {
@@ -129,7 +131,6 @@ impl NvmInP {
         if let Some(word) = new.get(&(table.id(), key)) {
             return Ok(*word);
         }
-        let found = self.tree(table.primary())?.get(&self.heap, key)?;
-        found.ok_or_else(|| table.dangling(key))
+        self.tuple(table, key)?.map(NvPtr::word).ok_or_else(|| table.dangling(key))
     }
 }

@@ -18,7 +18,7 @@ use super::memtable::{Lead, TOMBSTONE, key_slot, owners};
 use super::{NvmLog, bytes};
 use crate::index::nonvolatile::{Change, NonVolatileTree, Prepared};
 use crate::method::undo_log::{Changes, Freed, Place, Word};
-use crate::tuple::{Tuples, cancel};
+use crate::tuple::{Form, Tuples, cancel};
 use crate::write_set::{EntryWrite, RowWrite, WriteSet};
 use crate::{IndexId, Result, RowRef, Table, TableId};
 
@@ -114,7 +114,7 @@ impl NvmLog {
         let (primary, schema) = (table.primary(), table.schema());
         let tree = self.index(primary)?.mutable().tree;
         let [_, owner] = owners(&tree);
-        let tuples = Tuples { schema, owner, seed: self.heap.salt() };
+        let tuples = Tuples { schema, owner, seed: self.heap.salt(), form: Form::Slots };
         let there = tree.get(&self.heap, key)?.map(Lead::of);
         let before = write.before.as_ref().map(|row| row.view(schema)).transpose()?;
         let after = write.after.as_ref().map(|row| row.view(schema)).transpose()?;

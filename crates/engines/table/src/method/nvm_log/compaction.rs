@@ -36,7 +36,7 @@ use super::read::read_key;
 use super::{NvmLog, SEGMENTS, bytes, filter};
 use crate::index::Direction;
 use crate::index::nonvolatile::{Change, NonVolatileTree, TreeHeader};
-use crate::tuple::{Tuples, cancel};
+use crate::tuple::{Form, Tuples, cancel};
 use crate::{Error, IndexId, Result, Row, Table};
 
 /// Bytes of rows that a step merges, about.
@@ -284,7 +284,8 @@ impl NvmLog {
         items: &[(Vec<u8>, Item)],
     ) -> Result<()> {
         let [_, owner] = owners(&output);
-        let tuples = Tuples { schema: table.schema(), owner, seed: self.heap.salt() };
+        let tuples =
+            Tuples { schema: table.schema(), owner, seed: self.heap.salt(), form: Form::Slots };
         let (mut slots, mut changes): (Vec<AnyPtr>, Vec<Change<'_>>) = (Vec::new(), Vec::new());
         for (key, item) in items {
             let word = match item {

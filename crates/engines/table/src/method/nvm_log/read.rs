@@ -9,7 +9,7 @@ use super::merge::MergeScan;
 use super::{NvmLog, bytes, filter};
 use crate::index::Direction;
 use crate::method::Rows;
-use crate::tuple::Tuples;
+use crate::tuple::{Form, Tuples};
 use crate::{Error, IndexId, KeyRange, Result, Row, Table};
 
 impl NvmLog {
@@ -22,7 +22,8 @@ impl NvmLog {
     /// The entries of one key of a table, of which there is none yet.
     pub(super) fn coalescing<'a>(&'a self, table: &'a Table) -> Result<Coalescing<'a>> {
         let [_, owner] = super::memtable::owners(&self.index(table.primary())?.mutable().tree);
-        let tuples = Tuples { schema: table.schema(), owner, seed: self.heap.salt() };
+        let tuples =
+            Tuples { schema: table.schema(), owner, seed: self.heap.salt(), form: Form::Slots };
         Ok(Coalescing::new(&self.heap, table, tuples))
     }
 

@@ -8,7 +8,7 @@ use crate::index::Direction;
 use crate::index::nonvolatile::NonVolatileTree;
 use crate::method::catalog_slot::indexes;
 use crate::method::{Footprint, Rows};
-use crate::tuple::Tuples;
+use crate::tuple::{Form, Tuples};
 use crate::{Error, IndexId, KeyRange, Result, Table};
 
 impl NvmLog {
@@ -68,7 +68,8 @@ impl NvmLog {
     ) -> Result<()> {
         tree.check(&self.heap, |pointer| reachable.push(pointer))?;
         let [_, owner] = owners(tree);
-        let tuples = Tuples { schema: table.schema(), owner, seed: self.heap.salt() };
+        let tuples =
+            Tuples { schema: table.schema(), owner, seed: self.heap.salt(), form: Form::Slots };
         let mut scan = tree.scan(&self.heap, KeyRange::all().bounds(), Direction::Forward)?;
         while let Some((_, word)) = scan.next()? {
             match is_primary {

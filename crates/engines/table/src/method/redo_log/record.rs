@@ -6,7 +6,7 @@
 //! row     = table | 0 | length | image                                     an insertion
 //!         | table | 1 | length | image                                     a deletion
 //!         | table | 2 | length | key | count, (column | NULL u8 | before | after)..    an update
-//! before  = the bytes of the column in the fixed part of a row, or length and bytes of a long one; nothing for NULL
+//! before  = the bytes of a number in the fixed part of a row, or length and bytes of text or bytes; nothing for NULL
 //! ```
 //!
 //! Kinds and the NULL bits, 1 for before and 2 for after, are bytes; all other numbers are varints. Entries of indexes
@@ -114,11 +114,11 @@ fn put_columns(to: &mut Vec<u8>, before: RowRef<'_>, after: RowRef<'_>) -> Resul
 
 fn put_column(to: &mut Vec<u8>, row: RowRef<'_>, column: usize) -> Result<()> {
     let place = &row.schema().layout().places()[column];
-    let fixed = row.fixed().bytes();
-    match row.long_bytes(column)? {
-        Some(long) => put_bytes(to, long),
-        None if !place.is_null(fixed) => to.extend_from_slice(place.of(fixed)),
-        None => {}
+    match row.get(column)? {
+        ValueRef::Null => {}
+        ValueRef::Text(text) => put_bytes(to, text.as_bytes()),
+        ValueRef::Bytes(bytes) => put_bytes(to, bytes),
+        _ => to.extend_from_slice(place.of(row.fixed().bytes())),
     }
     Ok(())
 }
@@ -196,7 +196,7 @@ fn read_column<'a>(
     let (declared, place) = (&schema.columns()[column], &schema.layout().places()[column]);
     let value = if is_null {
         ValueRef::Null
-    } else if place.is_long {
+    } else if declared.ty().is_text_or_bytes() {
         declared.long_value(from.bytes().map_err(damaged)?)?
     } else {
         let bytes = from.take(place.width).map_err(damaged)?;
