@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use halite::{Builder, Database, Domain, EngineError, LsmOptions, engines};
+use halite_table::Kind;
 
 use crate::folder::{check_folder, open_with};
 use crate::{Error, Result};
@@ -43,6 +44,17 @@ fn help() -> String {
 }
 
 impl EngineArgs {
+    /// Whether `--engine` names one.
+    pub(crate) fn is_named(&self) -> bool {
+        self.engine.is_some()
+    }
+
+    /// The recovery method of the testbed that `--engine` names, if it does.
+    pub(crate) fn method(&self) -> Option<Kind> {
+        let engine = self.engine.as_deref()?;
+        Kind::ALL.iter().copied().find(|kind| kind.engine() == engine)
+    }
+
     /// Opens the database in `path`, or creates it, as `builder` says. `asked` is an option that was given and that
     /// only the engine with indexes has.
     pub(crate) fn open_or_create(
@@ -74,20 +86,23 @@ impl EngineArgs {
         })
     }
 
+    /// Refuses `--levels` for a store that an engine without levels keeps.
+    pub(crate) fn check_levels(&self, engine: &str) -> Result<()> {
+        match &self.levels {
+            Some(_) if engine != WITH_LEVELS => Err(useless("--levels", engine, WITH_LEVELS)),
+            _ => Ok(()),
+        }
+    }
+
     /// `builder`, for a new database.
     pub(crate) fn for_new(&self, builder: Builder, asked: Option<&str>) -> Result<Builder> {
-        let useless = |option: &str, engine: &str, with: &str| {
-            Err(Error::Usage(format!(
-                "{option}: the engine {engine} has no use for it; leave it out, or give --engine {with}"
-            )))
-        };
         let engine = match (self.engine.as_deref(), &self.levels, asked) {
             (_, Some(_), Some(asked)) => return Err(no_engine_has_both(asked)),
             (Some(engine), Some(_), _) if engine != WITH_LEVELS => {
-                return useless("--levels", engine, WITH_LEVELS);
+                return Err(useless("--levels", engine, WITH_LEVELS));
             }
             (Some(engine), _, Some(asked)) if engine != WITH_INDEXES => {
-                return useless(asked, engine, WITH_INDEXES);
+                return Err(useless(asked, engine, WITH_INDEXES));
             }
             (Some(engine), ..) => engine,
             (None, Some(_), None) => WITH_LEVELS,
@@ -116,6 +131,12 @@ impl EngineArgs {
             None => builder,
         }
     }
+}
+
+fn useless(option: &str, engine: &str, with: &str) -> Error {
+    Error::Usage(format!(
+        "{option}: the engine {engine} has no use for it; leave it out, or give --engine {with}"
+    ))
 }
 
 fn no_engine_has_both(asked: &str) -> Error {

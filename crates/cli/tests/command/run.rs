@@ -31,6 +31,11 @@ impl Home {
         Self { folder: tempfile::tempdir_in("/dev/shm").unwrap() }
     }
 
+    /// Creates a home in a folder that is there.
+    pub(crate) fn within(folder: &std::path::Path) -> Self {
+        Self { folder: tempfile::tempdir_in(folder).unwrap() }
+    }
+
     /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

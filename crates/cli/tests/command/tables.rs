@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::middle::Middle::Printed;
 use crate::run::{Home, signal};
 
-const METHODS: [&str; 6] = ["inp", "nvm-inp", "cow", "nvm-cow", "log", "nvm-log"];
+pub(crate) const METHODS: [&str; 6] = ["inp", "nvm-inp", "cow", "nvm-cow", "log", "nvm-log"];
 
 /// Creates a store in `bank` with accounts in it.
-fn create(home: &Home, more: &[&str]) {
+pub(crate) fn create(home: &Home, more: &[&str]) {
     let columns =
         ["id int64", "owner varchar(12)", "balance decimal(12,2) null", "key bytes(4) null"];
     let mut args = vec!["table", "create", "bank", "account", "--primary-key", "id"];
@@ -26,7 +26,7 @@ fn create(home: &Home, more: &[&str]) {
 }
 
 /// Loads text into the accounts.
-fn load(home: &Home, text: &str, more: &[&str]) -> crate::run::Ended {
+pub(crate) fn load(home: &Home, text: &str, more: &[&str]) -> crate::run::Ended {
     let args = ["table", "load", "bank", "account", "-"];
     home.run_with(&[&args[..], more].concat(), text.as_bytes())
 }

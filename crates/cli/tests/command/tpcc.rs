@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::middle::Middle::Worked;
 use crate::run::{Ended, Home, signal};
 use crate::served::Served;
+use crate::tables::METHODS;
 
 const KINDS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];
 
@@ -72,6 +73,133 @@ fn each_engine_loads_runs_and_is_consistent() {
         assert_eq!(checked.matches("  ok: ").count(), 12, "{checked}");
         assert!(checked.contains("\n2 warehouses, "), "{checked}");
     }
+}
+
+#[test]
+fn each_method_has_the_tables_and_is_consistent() {
+    for (method, partitions) in METHODS.into_iter().zip(["1", "2"].into_iter().cycle()) {
+        let home = Home::in_memory();
+        let engine = format!("table:{method}");
+        let asked = ["--engine", &engine, "--partitions", partitions, "--threads", "2"];
+        let loaded = load_tiny(&home, "2", &asked);
+        assert!(loaded.starts_with("loaded 2 warehouses, "), "{loaded}");
+        let again = load_tiny(&home, "2", &[]);
+        assert_eq!(again, "data: 2 warehouses were loaded before\n");
+        let run = ["tpcc", "run", "data", "--transactions", "500", "--threads", "2", "--check"];
+        let ran = home.json(&[&run[..], &["--json"]].concat());
+        assert_eq!(
+            (&ran["engine"], ran["partitions"].to_string()),
+            (&engine.clone().into(), partitions.into())
+        );
+        assert_eq!((&ran["count"], &ran["check"]["consistent"]), (&500.into(), &true.into()));
+        assert!(ran["remote_payments"].as_u64().unwrap() > 0);
+        let text = home.text(&["tpcc", "run", "data", "--transactions", "20"]);
+        assert!(
+            text.contains(&format!("\nengine        {engine}, {partitions} partition")),
+            "{text}"
+        );
+        let checked = home.text(&["tpcc", "check", "data"]);
+        assert_eq!(checked.matches("  ok: ").count(), 12, "{checked}");
+
+        // The tables of the testbed, with one row for the copies of an item.
+        let described = home.json(&["table", "describe", "data", "--count", "--json"]);
+        let tables = described["tables"].as_array().unwrap();
+        let of = |name: &str| tables.iter().find(|table| table["name"] == name).unwrap();
+        assert_eq!((tables.len(), &of("CUSTOMER")["indexes"][0]["name"]), (10, &"by_name".into()));
+        assert_eq!((&of("WAREHOUSE")["rows"], &of("ITEM")["rows"]), (&2.into(), &100.into()));
+        let items = home.text(&["table", "dump", "data", "ITEM"]);
+        assert_eq!(items.lines().count(), 101);
+        let by_name =
+            ["table", "scan", "data", "CUSTOMER", "--index", "by_name", "--from", "2", "--json"];
+        let first: Value =
+            serde_json::from_str(home.text(&by_name).lines().next().unwrap()).unwrap();
+        assert_eq!((&first["C_W_ID"], &first["C_D_ID"]), (&2.into(), &1.into()));
+    }
+}
+
+#[test]
+fn a_store_that_a_killed_process_left_is_consistent_and_a_killed_load_goes_on() {
+    for method in METHODS {
+        let home = Home::in_memory();
+        let engine = format!("table:{method}");
+        let load =
+            ["tpcc", "load", "data", "--warehouses", "2", "--scale", "tiny", "--threads", "2"];
+        let load = [&load[..], &["--engine", &engine, "--partitions", "2"]].concat();
+        interrupted(&home, &load, 2, Signal::KILL);
+        home.ok(&load);
+        home.ok(&["tpcc", "check", "data"]);
+        let run = ["tpcc", "run", "data", "--duration", "1h", "--threads", "2"];
+        for hundredths in [3, 10] {
+            assert_eq!(interrupted(&home, &run, hundredths, Signal::KILL).code, None);
+            let checked = home.text(&["tpcc", "check", "data"]);
+            assert_eq!(checked.matches("  ok: ").count(), 12, "{method}: {checked}");
+        }
+        home.ok(&["tpcc", "run", "data", "--transactions", "50", "--check"]);
+        home.ok(&["check", "data"]);
+    }
+}
+
+#[test]
+fn wrong_stores_of_the_testbed_are_refused() {
+    let home = Home::in_memory();
+    let load = |path: &str, more: &[&str]| {
+        let args = ["tpcc", "load", path, "--scale", "tiny"];
+        home.run(&[&args[..], more].concat())
+    };
+    let partitions = "--partitions: only a store of an engine table:METHOD has them";
+    load("data", &["--warehouses", "1", "--partitions", "2"]).failed(2, partitions);
+    load("data", &["--warehouses", "1", "--partitions", "2", "--engine", "lsm"])
+        .failed(2, partitions);
+    load("data", &["--warehouses", "1", "--levels", "x", "--engine", "table:cow"])
+        .failed(2, "--levels: the engine table:cow has no use for it");
+    for wrong in ["0", "65536", "-1", "x"] {
+        assert_eq!(load("data", &["--warehouses", wrong, "--engine", "table:cow"]).code, Some(2));
+    }
+    for wrong in ["0", "1025"] {
+        let asked = ["--warehouses", "1", "--engine", "table:cow", "--partitions", wrong];
+        assert_eq!(load("data", &asked).code, Some(2));
+    }
+    assert!(!home.path("data").exists(), "no empty store is left behind");
+
+    load("data", &["--warehouses", "2", "--engine", "table:cow", "--partitions", "2"]).ok();
+    load("data", &["--warehouses", "2", "--partitions", "8"])
+        .failed(1, "data: the store has 2 partitions, and 8 were asked for");
+    load("data", &["--warehouses", "2", "--engine", "table:log"])
+        .failed(1, "data: the store in data/pool.halite was made by table:cow, not by table:log");
+    load("data", &["--warehouses", "2", "--engine", "lsm"])
+        .failed(1, "data: the store was made by the engine `table:cow`, not by `lsm`");
+    load("data", &["--warehouses", "3"])
+        .failed(1, "data: the store holds a TPC-C database with warehouses 2, not 3");
+    load("data", &["--warehouses", "2", "--levels", "x"])
+        .failed(2, "--levels: the engine table:cow has no use for it");
+    home.ok(&["tpcc", "check", "data"]);
+    // Other tables of the store stay, but none that has a name of TPC-C's.
+    let table = |path: &str, name: &str| {
+        home.ok(&["table", "create", path, name, "--column", "a int8", "--primary-key", "a"]);
+    };
+    table("data", "other");
+    home.ok(&["tpcc", "check", "data"]);
+    table("bank", "ITEM");
+    for args in [&["tpcc", "run", "bank"][..], &["tpcc", "check", "bank"]] {
+        home.run(args).failed(1, "bank: the store holds no TPC-C database; load one first");
+    }
+    load("bank", &["--warehouses", "1"])
+        .failed(1, "bank: the table `ITEM` is not that of TPC-C; name another store");
+    // A row that another program changed.
+    let warehouses = home.text(&["table", "dump", "data", "WAREHOUSE"]);
+    load("one", &["--warehouses", "1", "--engine", "table:nvm-inp"]).ok();
+    let first: Vec<_> = warehouses.lines().take(2).collect();
+    let (rest, _) = first[1].rsplit_once(',').unwrap();
+    home.file("w.csv", format!("{}\n{rest},1.00\n", first[0]));
+    home.ok(&["table", "load", "one", "WAREHOUSE", "w.csv", "--replace"]);
+    let ended = home.run(&["tpcc", "check", "one"]);
+    let told = String::from_utf8(ended.out.clone()).unwrap();
+    assert!(
+        told.contains("condition  1  violated once")
+            && told.contains("condition  8  violated once"),
+        "{told}"
+    );
+    ended.failed(1, "one: conditions of TPC-C are violated twice");
 }
 
 #[test]
@@ -146,10 +274,10 @@ fn a_row_that_is_damaged_is_an_error() {
     for (space, name) in [("TPCC_LOAD", "load"), ("DISTRICT", "check")] {
         let key = home.text(&["scan", "data", "--space", space, "--keys-only", "--limit", "1"]);
         home.ok(&["put", "data", key.trim_end(), "x", "-e", "--space", space]);
-        home.run(&["tpcc", "check", "data"]).failed(1, "data: ");
-        home.run(&["tpcc", "run", "data", "--transactions", "50"]).failed(1, "data: ");
+        home.run(&["tpcc", "check", "data"]).failed(4, "data: ");
+        home.run(&["tpcc", "run", "data", "--transactions", "50"]).failed(4, "data: ");
         if name == "load" {
-            home.run(&["tpcc", "load", "data", "--warehouses", "1"]).failed(1, "data: ");
+            home.run(&["tpcc", "load", "data", "--warehouses", "1"]).failed(4, "data: ");
         }
     }
 }

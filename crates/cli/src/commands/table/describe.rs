@@ -1,15 +1,13 @@
 //! `halite table describe`.
 
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
-use halite_table::index::Direction;
-use halite_table::{Footprint, IndexState, KeyRange, KeySchema, Table, TableSchema};
+use halite_table::{Footprint, IndexState, KeySchema, Table, TableSchema};
 use serde_json::{Value, json};
 
-use super::store::Store;
+use super::store::{Selection, Store};
 use crate::interrupt::Interrupt;
 use crate::{Result, escape, output, size};
 
@@ -65,25 +63,14 @@ impl Describe {
     }
 }
 
-/// The number of a table's rows in all partitions.
+/// The number of a table's rows in all partitions; copies of a row count once.
 fn count(store: &Store, name: &str, interrupt: &Interrupt) -> Result<u64> {
-    let count = store.read(|transaction| {
-        let mut rows = 0;
-        for partition in 0..store.testbed.partitions() {
-            let table = store.done(transaction.table(partition, name))?;
-            let of = (&*table, None);
-            let range = KeyRange::all();
-            store.done(transaction.scan(partition, of, &range, Direction::Forward, |_, _| {
-                rows += 1;
-                Ok(interrupt.flow())
-            }))?;
-        }
-        Ok(rows)
+    let mut rows = 0;
+    store.visit(&Selection::all(name), |_| {
+        rows += 1;
+        Ok(interrupt.flow())
     })?;
-    match interrupt.flow() {
-        ControlFlow::Continue(()) => Ok(count),
-        ControlFlow::Break(()) => interrupt.check().map(|()| count),
-    }
+    interrupt.check().map(|()| rows)
 }
 
 fn columns_of<'a>(schema: &'a TableSchema, key: &'a KeySchema) -> Vec<&'a str> {

@@ -32,6 +32,7 @@ use index::{CreateIndex, DropIndex};
 use load::Load;
 use scan::Scan;
 use store::Store;
+pub(super) use store::{in_store, options};
 
 const EXAMPLES: &str = "\
 Examples:

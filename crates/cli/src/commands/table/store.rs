@@ -35,12 +35,12 @@ impl<'a> Selection<'a> {
 }
 
 /// The options of a store in a folder.
-pub(super) fn options(path: &Path, create: bool) -> EngineOptions {
+pub(in crate::commands) fn options(path: &Path, create: bool) -> EngineOptions {
     EngineOptions { create, ..EngineOptions::new(path.join(Database::POOL_FILE)) }
 }
 
 /// An error of the store in `path`.
-pub(super) fn in_store(path: &Path, source: halite_table::Error) -> Error {
+pub(in crate::commands) fn in_store(path: &Path, source: halite_table::Error) -> Error {
     Error::Tables { path: path.to_owned(), source }
 }
 

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::conditions::{as_json, as_text, examine, verdict};
-use super::store;
-use crate::folder::open;
+use super::store::Tables;
 use crate::interrupt::Interrupt;
 use crate::{Result, output};
 
@@ -34,8 +33,8 @@ pub(super) struct Check {
 impl Check {
     pub(super) fn run(&self) -> Result<()> {
         let interrupt = Interrupt::catch()?;
-        let db = open(&self.path)?;
-        let report = examine(&store::open(&db)?, &self.path, &interrupt)?;
+        let tables = Tables::open(&self.path)?;
+        let report = examine(&*tables.store, &self.path, &interrupt)?;
         match self.json {
             true => output::json(&as_json(&report))?,
             false => output::text(&as_text(&report))?,

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum, value_parser};
-use halite::Database;
+use halite_table::testbed::PARTITIONS_MAX;
 use halite_workload::tpcc::{Scale, load};
 use serde_json::json;
 
-use super::store::{THREADS_MAX, create, in_tables};
+use super::store::{THREADS_MAX, Tables, in_tables};
 use crate::engine::EngineArgs;
 use crate::interrupt::Interrupt;
 use crate::size::{count, grouped};
@@ -20,9 +20,13 @@ Examples:
   halite tpcc load ./tpcc --warehouses 1
   halite tpcc load ./tpcc --warehouses 8 --threads 4 --engine lsm
   halite tpcc load ./small --warehouses 2 --scale tiny
+  halite tpcc load ./bed --warehouses 2 --threads 2 --engine table:nvm-inp --partitions 2
 
 A load that was interrupted, by Ctrl-C or by a power cut, is continued by the same command: each batch of rows is one
-durable transaction. A database that was loaded in another size is refused.";
+durable transaction. A database that was loaded in another size is refused.
+
+With an engine table:METHOD the rows are in tables of the testbed, which `halite table` shows; with any other in key spaces.
+Warehouse W is in partition W-1 modulo the number of partitions, and a transaction locks the partitions of its warehouses.";
 
 /// The seed of the rows, so that two loads of a size have the same rows.
 const SEED: u64 = 1;
@@ -53,6 +57,10 @@ pub(super) struct Load {
     #[command(flatten)]
     engine: EngineArgs,
 
+    /// The partitions of a new store of an engine table:METHOD; by default 1. A store that is there has to have so many
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=PARTITIONS_MAX as u64))]
+    partitions: Option<u64>,
+
     /// Print the result as a JSON object
     #[arg(long)]
     json: bool,
@@ -69,15 +77,15 @@ enum Rows {
 impl Load {
     pub(super) fn run(&self) -> Result<()> {
         let interrupt = Interrupt::catch()?;
-        let db = self.engine.open_or_create(Database::builder(), &self.path, None)?;
-        let store = create(&db)?;
+        let partitions = self.partitions.map(|partitions| partitions as usize);
+        let tables = Tables::create(&self.path, &self.engine, partitions)?;
         let scale = match self.scale {
             Rows::Full => Scale::full(self.warehouses),
             Rows::Tiny => Scale::tiny(self.warehouses),
         };
         let bar = progress::share("loading");
         let (started, loaded) = (Instant::now(), AtomicU64::new(0));
-        let is_whole = load(&store, scale, SEED, self.threads, &|done, all| {
+        let is_whole = load(&*tables.store, scale, SEED, self.threads, &|done, all| {
             loaded.fetch_add(1, Ordering::Relaxed);
             progress::set(&bar, done.into(), all.into());
             !interrupt.is_raised()
@@ -95,8 +103,9 @@ impl Load {
                 "warehouses": self.warehouses,
                 "batches": loaded,
                 "seconds": seconds,
-                "engine": db.engine_name(),
-                "domain": db.domain().name(),
+                "engine": tables.engine,
+                "partitions": tables.partitions,
+                "domain": tables.domain.name(),
             }));
         }
         let warehouses = count(self.warehouses.into(), "warehouse");

@@ -20,10 +20,11 @@ Examples:
   halite tpcc run ./tpcc --threads 2 --duration 60s
   halite tpcc check ./tpcc                                 the twelve conditions of its consistency
   halite tpcc load ./small --warehouses 1 --scale tiny     a few hundred rows, to try it
+  halite tpcc load ./bed --warehouses 2 --engine table:nvm-inp --partitions 2 --threads 2
 
-The database is one like any other, and each table and index of TPC-C is a key space of it. The results are TPC-C-like:
-no terminal is emulated over a network, nothing is priced, and no auditor has seen them. docs/TPCC.md has what is run,
-and how it deviates.";
+The database is one like any other, and each table and index of TPC-C is a key space of it; those of an engine table:METHOD
+are tables of the testbed, which `halite table` shows. The results are TPC-C-like: no terminal is emulated over a network,
+nothing is priced, and no auditor has seen them. docs/TPCC.md has what is run, and how it deviates.";
 
 /// Load, run and check TPC-C: orders, payments and deliveries of a wholesale supplier
 #[derive(Debug, Args)]

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use halite::Database;
 use halite_workload::tpcc::mix::Kind;
 use halite_workload::tpcc::{Report, RunOptions, Scale};
 use serde_json::{Map, Value, json};
 
+use super::store::Tables;
 use crate::size::{count, grouped};
 
 /// The durability that a commit of the run waits for; the domain of the database says which failures it survives.
@@ -17,11 +17,11 @@ const DURABILITY: &str = "each transaction serializable, durable at its commit";
 const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
 
-/// The figures of a run on a database.
+/// The figures of a run on the tables of a store.
 pub(super) struct Figures<'a> {
     pub(super) report: &'a Report,
     pub(super) options: &'a RunOptions,
-    pub(super) db: &'a Database,
+    pub(super) tables: &'a Tables,
 }
 
 impl Figures<'_> {
@@ -56,7 +56,7 @@ impl Figures<'_> {
     }
 
     pub(super) fn as_text(&self) -> String {
-        let (report, db) = (self.report, self.db);
+        let (report, tables) = (self.report, self.tables);
         let mut text = String::new();
         let mut row = |name: &str, value: String| {
             // A string takes every write.
@@ -75,9 +75,17 @@ impl Figures<'_> {
                 report.per_second(),
             ),
         );
-        row("engine", db.engine_name().to_owned());
+        let partitions = tables.partitions.map(|partitions| count(partitions as u64, "partition"));
+        row(
+            "engine",
+            [Some(tables.engine.clone()), partitions]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
+        );
         row("durability", DURABILITY.to_owned());
-        row("domain", format!("{}: {}", db.domain(), db.domain().guarantee()));
+        row("domain", format!("{}: {}", tables.domain, tables.domain.guarantee()));
         let measured = &report.measured;
         row(
             "deliveries",
@@ -125,7 +133,7 @@ impl Figures<'_> {
     }
 
     pub(super) fn as_json(&self) -> Value {
-        let (report, measured, db) = (self.report, &self.report.measured, self.db);
+        let (report, measured, tables) = (self.report, &self.report.measured, self.tables);
         let of = |kind: Kind| {
             let latencies = PERCENTILES.map(|(name, percentile)| {
                 let latency = self.latency(kind, percentile);
@@ -152,10 +160,11 @@ impl Figures<'_> {
             "interrupted": report.is_broken_off,
             "count": report.transactions(),
             "per_second": report.per_second(),
-            "engine": db.engine_name(),
+            "engine": tables.engine,
+            "partitions": tables.partitions,
             "durability": DURABILITY,
-            "domain": db.domain().name(),
-            "survives_power_cut": db.domain().survives_power_cut(),
+            "domain": tables.domain.name(),
+            "survives_power_cut": tables.domain.survives_power_cut(),
             "transactions": Map::from_iter(Kind::ALL.map(of)),
             "order_lines": measured.lines,
             "remote_order_lines": measured.remote_lines,

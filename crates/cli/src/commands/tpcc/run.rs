@@ -8,10 +8,9 @@ use clap::{Args, value_parser};
 use halite_workload::tpcc::mix::Mix;
 use halite_workload::tpcc::{End, RunOptions, run};
 
+use super::conditions;
 use super::report::Figures;
-use super::store::{THREADS_MAX, in_tables};
-use super::{conditions, store};
-use crate::folder::open;
+use super::store::{THREADS_MAX, Tables, in_tables};
 use crate::interrupt::Interrupt;
 use crate::{Error, Result, duration, output, progress};
 
@@ -77,8 +76,8 @@ fn parse_mix(text: &str) -> std::result::Result<Mix, String> {
 impl Run {
     pub(super) fn run(&self) -> Result<()> {
         let interrupt = Interrupt::catch()?;
-        let db = open(&self.path)?;
-        let store = store::open(&db)?;
+        let tables = Tables::open(&self.path)?;
+        let store = &*tables.store;
         let end = match self.transactions {
             Some(count) => End::Transactions(count.get()),
             None => End::After(self.duration),
@@ -92,7 +91,7 @@ impl Run {
         };
         let bar = progress::share("running");
         let started = Instant::now();
-        let ran = run(&store, &options, &|begun| {
+        let ran = run(store, &options, &|begun| {
             match end {
                 End::Transactions(count) => progress::set(&bar, begun.into(), count.into()),
                 End::After(time) => {
@@ -103,17 +102,17 @@ impl Run {
         });
         bar.finish_and_clear();
         let report = ran.map_err(|error| in_tables(&self.path, error))?;
-        let figures = Figures { report: &report, options: &options, db: &db };
+        let figures = Figures { report: &report, options: &options, tables: &tables };
         let asks_check = self.check && !report.is_broken_off;
         let checked = match asks_check {
             // The figures are printed before the check, which may take as long as the run.
             true if !self.json => {
                 output::text(&figures.as_text())?;
-                let checked = conditions::examine(&store, &self.path, &interrupt)?;
+                let checked = conditions::examine(store, &self.path, &interrupt)?;
                 output::text(&format!("\n{}", conditions::as_text(&checked)))?;
                 Some(checked)
             }
-            true => Some(conditions::examine(&store, &self.path, &interrupt)?),
+            true => Some(conditions::examine(store, &self.path, &interrupt)?),
             false => None,
         };
         if self.json {

@@ -8,6 +8,9 @@
 //!
 //! A page has some rows of one partition, and the next one begins behind its last key. Meanwhile the transaction holds the
 //! partitions, so that all pages are of one state. A page costs a descent of the index; DRAM has a page a partition.
+//!
+//! A program may keep a copy of a table in each partition, so that no transaction needs another one for it. Rows that are equal
+//! are given once.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -66,7 +69,7 @@ impl<'a> Transaction<'a> {
 }
 
 impl MergedRows<'_, '_> {
-    /// The next row. The first partition comes first where several have a key.
+    /// The next row. The first partition comes first where several have a key; its copies in the others are left out.
     ///
     /// # Errors
     /// Those of [`Partition::scan`](crate::Partition::scan).
@@ -90,7 +93,15 @@ impl MergedRows<'_, '_> {
                 next = Some(at);
             }
         }
-        Ok(next.and_then(|at| self.sources[at].page.pop_front()).map(|(_, row)| row))
+        let Some(found) = next.and_then(|at| self.sources[at].page.pop_front()) else {
+            return Ok(None);
+        };
+        for source in &mut self.sources {
+            if source.page.front() == Some(&found) {
+                source.page.pop_front();
+            }
+        }
+        Ok(Some(found.1))
     }
 }
 
@@ -198,6 +209,29 @@ mod tests {
                 prop_assert_eq!(ids(&store, Some("by_group"), &KeyRange::all(), Direction::Forward), expected);
             }
         }
+    }
+
+    #[test]
+    fn copies_of_a_row_are_given_once_and_other_rows_of_a_key_are_not_hidden() {
+        let store = store(Kind::NvmInP);
+        let schema = store.catalog().table("t").unwrap().schema().clone();
+        let insert = |partition, id: i64, group: i64| {
+            let row = Row::from_values(&schema, &values![id, group, None::<&str>]).unwrap();
+            let done = store.transact(&[partition], Durability::Deferred, |tx| {
+                let table = tx.table(partition, "t")?;
+                tx.insert(partition, &table, &row)
+            });
+            done.unwrap();
+        };
+        // More than a page of each partition.
+        (0..600).for_each(|id| (0..3).for_each(|partition| insert(partition, id, id % 5)));
+        insert(0, 700, 1);
+        insert(2, 700, 2);
+        let all = |index, direction| ids(&store, index, &KeyRange::all(), direction);
+        let expected: Vec<_> = (0..600).chain([700, 700]).collect();
+        assert_eq!(all(None, Direction::Forward), expected);
+        assert!(all(None, Direction::Reverse).iter().eq(expected.iter().rev()));
+        assert_eq!(all(Some("by_group"), Direction::Forward).len(), 602);
     }
 
     #[test]
