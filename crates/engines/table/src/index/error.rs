@@ -22,6 +22,20 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The file is one of another store.
+    #[error(
+        "{}: the file is of another store or partition: of {found:032x}, not of {wanted:032x}; bring the right file back",
+        path.display()
+    )]
+    OtherStore {
+        /// The file.
+        path: PathBuf,
+        /// The id of the store that it is of.
+        found: u128,
+        /// The id of the store that it was to be of.
+        wanted: u128,
+    },
+
     /// The file is of a later version.
     #[error(
         "{}: the file has format {version}, and this program knows up to {known}; use a later program",

@@ -48,12 +48,12 @@ impl Cow {
         Self::of(CowFile::create(disk, name, store_id, options)?)
     }
 
-    /// Opens the storage of a partition.
+    /// Opens the storage of a partition of the store of this id.
     ///
     /// # Errors
     /// Those of [`CowFile::open`]; [`Error::Damaged`] for the catalog.
-    pub fn open(disk: &Disk, name: &str, options: Options) -> Result<Self> {
-        Self::of(CowFile::open(disk, name, options)?)
+    pub fn open(disk: &Disk, name: &str, store_id: u128, options: Options) -> Result<Self> {
+        Self::of(CowFile::open(disk, name, store_id, options)?)
     }
 
     fn of(file: CowFile) -> Result<Self> {

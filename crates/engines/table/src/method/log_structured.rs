@@ -148,15 +148,15 @@ impl LogStructured {
         let (log, levels, catalog) = (log.position(), Vec::new(), Catalog::new());
         let state = State { store_id, next_number: 1, log, catalog, levels };
         state.write(disk).map_err(|unnamed| unnamed.error)?;
-        Self::open(disk, options)
+        Self::open(disk, store_id, options)
     }
 
-    /// Opens the storage of a partition. Its time is that of the log behind the last flush.
+    /// Opens the storage of a partition of the store of this id. Its time is that of the log behind the last flush.
     ///
     /// # Errors
     /// [`Error::Damaged`], [`Error::Foreign`], [`Error::Version`], [`Error::Run`], [`Error::Log`]; those of the disk.
-    pub fn open(disk: &Disk, options: Options) -> Result<Self> {
-        Self::recover(disk, options)
+    pub fn open(disk: &Disk, store_id: u128, options: Options) -> Result<Self> {
+        Self::recover(disk, store_id, options)
     }
 
     /// Blocks of runs that were read from files, as the cache did not have them.

@@ -43,7 +43,7 @@ impl InFiles for Cow {
     fn open(disk: &Disk) -> Self {
         let options = Options { page_len: 1024, ..Options::default() };
         match disk.list().unwrap().iter().any(|(name, _)| name == "partition") {
-            true => Self::open(disk, "partition", options).unwrap(),
+            true => Self::open(disk, "partition", 7, options).unwrap(),
             false => Self::create(disk, "partition", 7, options).unwrap(),
         }
     }
@@ -79,7 +79,7 @@ impl InFiles for LogStructured {
             ..log_structured::Options::default()
         };
         match disk.list().unwrap().iter().any(|(name, _)| name == "MANIFEST") {
-            true => Self::open(disk, options).unwrap(),
+            true => Self::open(disk, 7, options).unwrap(),
             false => Self::create(disk, 7, options).unwrap(),
         }
     }

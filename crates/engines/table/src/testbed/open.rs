@@ -194,10 +194,10 @@ impl Place<'_> {
             Kind::InP if self.is_made => Box::new(InP::open(disk(), id, own.inp)?),
             Kind::InP => Box::new(InP::create(disk(), id, own.inp)?),
             Kind::NvmInP => Box::new(NvmInP::open(&device, own.nvm_inp)?),
-            Kind::Cow if self.is_made => Box::new(Cow::open(disk(), COW_FILE, own.cow)?),
+            Kind::Cow if self.is_made => Box::new(Cow::open(disk(), COW_FILE, id, own.cow)?),
             Kind::Cow => Box::new(Cow::create(disk(), COW_FILE, id, own.cow)?),
             Kind::NvmCow => Box::new(NvmCow::open(&device, own.nvm_cow)?),
-            Kind::Log if self.is_made => Box::new(LogStructured::open(disk(), own.log)?),
+            Kind::Log if self.is_made => Box::new(LogStructured::open(disk(), id, own.log)?),
             Kind::Log => Box::new(LogStructured::create(disk(), id, own.log)?),
             Kind::NvmLog => Box::new(NvmLog::open(&device, own.nvm_log)?),
         })

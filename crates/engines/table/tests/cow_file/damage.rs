@@ -43,7 +43,7 @@ fn bytes(disk: &Disk) -> PositionedFile {
 
 /// Opens, checks and reads the file.
 fn read(disk: &Disk) -> Result<Vec<Entry>, Error> {
-    let file = CowFile::open(disk, "trees", options(256))?;
+    let file = CowFile::open(disk, "trees", STORE, options(256))?;
     let found = all(&file);
     let verified = file.verify();
     if found.is_ok() && verified.is_err() {
@@ -92,7 +92,7 @@ fn foreign_and_truncated_files_are_refused() {
         whole.read_at(0, &mut part).expect("bytes");
         let short = disk.create_positioned("short", Access::Cached).expect("a file");
         short.write_at(0, &part).expect("bytes");
-        let opened = CowFile::open(&disk, "short", Options::default());
+        let opened = CowFile::open(&disk, "short", STORE, Options::default());
         let is_named =
             matches!(opened, Err(Error::Foreign { .. } | Error::Damaged { page: 0, .. }));
         assert!(is_named, "{len} bytes: {opened:?}");
@@ -100,10 +100,12 @@ fn foreign_and_truncated_files_are_refused() {
     }
     let foreign = disk.create_positioned("short", Access::Cached).expect("a file");
     foreign.write_at(0, &[b'x'; 20_000]).expect("bytes");
-    let opened = CowFile::open(&disk, "short", Options::default());
+    let opened = CowFile::open(&disk, "short", STORE, Options::default());
     assert!(matches!(opened, Err(Error::Foreign { .. })), "{opened:?}");
-    let missing = CowFile::open(&disk, "missing", Options::default());
+    let missing = CowFile::open(&disk, "missing", STORE, Options::default());
     assert!(matches!(missing, Err(Error::Disk(halite_disk::Error::Missing { .. }))));
+    let other = CowFile::open(&disk, "trees", STORE + 1, Options::default());
+    assert!(matches!(other, Err(Error::OtherStore { found: STORE, .. })), "{other:?}");
     let there = CowFile::create(&disk, "trees", STORE, Options::default());
     assert!(matches!(there, Err(Error::Disk(halite_disk::Error::Exists { .. }))));
 }

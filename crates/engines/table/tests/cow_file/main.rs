@@ -27,7 +27,7 @@ fn create(disk: &Disk, page_len: usize) -> CowFile {
 }
 
 fn open(disk: &Disk) -> CowFile {
-    CowFile::open(disk, "trees", options(256)).expect("the file opens")
+    CowFile::open(disk, "trees", STORE, options(256)).expect("the file opens")
 }
 
 const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);

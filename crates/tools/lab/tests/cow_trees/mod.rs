@@ -126,7 +126,7 @@ impl Subject for Trees {
         let disk = Disk::model(&DiskModel::of(medium.machine()));
         let is_there = disk.list().is_ok_and(|names| names.iter().any(|(name, _)| name == "trees"));
         let opened = match is_there {
-            true => CowFile::open(&disk, "trees", OPTIONS),
+            true => CowFile::open(&disk, "trees", 7, OPTIONS),
             false => CowFile::create(&disk, "trees", 7, OPTIONS),
         };
         opened.map_err(|error| refusal(&error))

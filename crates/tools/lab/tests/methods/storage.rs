@@ -46,7 +46,7 @@ impl CowStorage {
     fn open_file(disk: &Disk, name: &str) -> Result<Cow> {
         let options = cow_file::Options { page_len: 512, ..cow_file::Options::default() };
         match disk.list().is_ok_and(|names| names.iter().any(|(there, _)| there == name)) {
-            true => Cow::open(disk, name, options),
+            true => Cow::open(disk, name, 7, options),
             false => Cow::create(disk, name, 7, options),
         }
     }
@@ -164,7 +164,7 @@ impl Storage for LogStorage {
             ..log_structured::Options::default()
         };
         match disk.list().is_ok_and(|names| names.iter().any(|(name, _)| name == "MANIFEST")) {
-            true => LogStructured::open(&disk, options),
+            true => LogStructured::open(&disk, 7, options),
             false => LogStructured::create(&disk, 7, options),
         }
     }

@@ -50,19 +50,24 @@ impl CowFile {
         file.sync()?;
         drop(file);
         disk.rename(&unnamed, name)?;
-        Self::open(disk, name, options)
+        Self::open(disk, name, store_id, options)
     }
 
-    /// Opens a file. Of the options only the bytes for pages in DRAM count: the size of pages is the file's.
+    /// Opens a file of the store of this id. Of the options only the bytes for pages in DRAM count: the size of pages is the file's.
     ///
     /// The master record may be of a process that was killed before it synced it, so it is written again and synced,
     /// with the name of the file. All that it leads to was synced before it was written.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Version`], [`Error::Damaged`] (also of a truncated file), [`Error::Disk`].
-    pub fn open(disk: &Disk, name: &str, options: Options) -> Result<Self> {
+    /// [`Error::Foreign`], [`Error::OtherStore`], [`Error::Version`], [`Error::Damaged`] (also of a truncated file),
+    /// [`Error::Disk`].
+    pub fn open(disk: &Disk, name: &str, store_id: u128, options: Options) -> Result<Self> {
         let file = disk.open_positioned(name, Access::Cached)?;
         let (master, place) = master::read(&file)?;
+        if master.store_id != store_id {
+            let (path, found) = (file.path().to_owned(), master.store_id);
+            return Err(Error::OtherStore { path, found, wanted: store_id });
+        }
         let pages = Pages::of(master.store_id, master.page_len);
         let shared = Shared::new(disk.clone(), file, pages, options.cache_bytes);
         let mut space = Space::new(pages);

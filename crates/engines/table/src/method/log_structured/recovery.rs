@@ -11,7 +11,7 @@ use halite_sst::TableId;
 use super::entry::Entry;
 use super::levels::Levels;
 use super::maintenance::Due;
-use super::manifest::{State, UNFINISHED};
+use super::manifest::{MANIFEST, State, UNFINISHED};
 use super::memtable::Memtable;
 use super::run::{BLOCK, Home, Meta, Run, key_of, name_of, number_of};
 use super::{Coalescing, LogStructured, Options, Ticket};
@@ -19,8 +19,16 @@ use crate::method::redo_log::{Logged, LoggedChange, RedoLog};
 use crate::{Catalog, Change, Error, IndexId, Result, Row, Table};
 
 impl LogStructured {
-    pub(super) fn recover(disk: &Disk, options: Options) -> Result<Self> {
-        let State { store_id, next_number, log: flushed, catalog, levels } = State::read(disk)?;
+    pub(super) fn recover(disk: &Disk, store_id: u128, options: Options) -> Result<Self> {
+        let state = State::read(disk)?;
+        if state.store_id != store_id {
+            return Err(other_store(
+                disk.path().join(MANIFEST).display(),
+                state.store_id,
+                store_id,
+            ));
+        }
+        let State { next_number, log: flushed, catalog, levels, .. } = state;
         let cache = Arc::new(BlockCache::new(options.cache_bytes, BLOCK));
         let home = Home { disk: disk.clone(), store_id, cache };
         // A killed process may have renamed a manifest that is not durable yet: from now on it counts.
@@ -52,6 +60,12 @@ impl LogStructured {
     }
 }
 
+#[cold]
+fn other_store(what: impl ToString, found: u128, wanted: u128) -> Error {
+    let why = format!("it is of another store or partition: of {found:032x}, not of {wanted:032x}");
+    Error::Foreign { what: what.to_string().into(), why: why.into() }
+}
+
 /// Removes the files that the manifest does not name: of a flush or a compaction that a crash ended, and of one whose
 /// inputs were still to be removed. Returns a number above those of all runs.
 fn remove_unnamed(home: &Home, levels: &[Vec<Meta>], next_number: u64) -> Result<u64> {
@@ -69,8 +83,7 @@ fn remove_unnamed(home: &Home, levels: &[Vec<Meta>], next_number: u64) -> Result
         if let Ok(TableId { store_id, .. }) = found
             && store_id != home.store_id
         {
-            let why = format!("it is of the store {store_id:032x}, not {:032x}", home.store_id);
-            return Err(Error::Foreign { what: name.into(), why: why.into() });
+            return Err(other_store(name, store_id, home.store_id));
         }
         home.disk.remove(&name)?;
         let too_large = || Error::damaged(name.clone(), "its number is too large");

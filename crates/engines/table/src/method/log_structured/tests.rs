@@ -40,7 +40,7 @@ fn create(disk: &Disk, options: Options) -> Partition<LogStructured> {
 }
 
 fn open(disk: &Disk, options: Options) -> Result<Partition<LogStructured>> {
-    Partition::new(LogStructured::open(disk, options)?)
+    Partition::new(LogStructured::open(disk, 7, options)?)
 }
 
 fn table(partition: &Partition<LogStructured>) -> Table {
@@ -161,7 +161,7 @@ fn a_tombstone_stays_while_a_run_below_has_its_key() {
         assert_eq!(method.verify().unwrap(), 2);
         let (all, runs) = (entries(&method), method.method().runs());
         drop(method);
-        let opened = LogStructured::open(&disk, quiet()).unwrap();
+        let opened = LogStructured::open(&disk, 7, quiet()).unwrap();
         method = Partition::new(down(opened)).unwrap();
         merged |= method.method().runs() != runs;
         assert!(entries(&method) == all || method.method().runs().iter().sum::<usize>() == 1);
@@ -303,7 +303,7 @@ fn a_delta_whose_row_is_in_no_run_is_damage() {
     insert(&mut partition, 0..2);
     let table = table(&partition);
     drop(partition);
-    let mut method = LogStructured::open(&disk, quiet()).unwrap();
+    let mut method = LogStructured::open(&disk, 7, quiet()).unwrap();
     let lost = Entry::of_changes(&[Change::new(2, "new")]);
     method.memtable.set(table.primary(), &key(&table, 5), lost);
     let found = method.get(&table, &key(&table, 5));

@@ -89,7 +89,7 @@ pub(super) fn check_header(bytes: &[u8], what: &str, store_id: u128, number: u64
     }
     reader.u32().map_err(short)?;
     if reader.u128().map_err(short)? != store_id {
-        return foreign("it is a checkpoint of another store");
+        return foreign("it is of another store or partition");
     }
     match reader.u64().map_err(short)? {
         found if found == number => Ok(()),
