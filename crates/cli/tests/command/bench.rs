@@ -60,6 +60,28 @@ fn a_run_is_a_table_an_array_of_rows_and_a_report() {
 }
 
 #[test]
+fn a_measurement_counts_nothing_of_the_load() {
+    let home = Home::in_memory();
+    let args =
+        ["bench", "arulraj", "--quick", "--only", "ycsb", "--mix", "read-only", "--skew", "low"];
+    let more =
+        ["--repeats", "1", "--method", "nvm-inp,cow", "--folder", ".", "--json", "rows.json"];
+    home.ok(&[&args[..], &more].concat());
+    let rows: Value = serde_json::from_slice(&fs::read(home.path("rows.json")).unwrap()).unwrap();
+    for method in ["nvm-inp", "cow"] {
+        let of = |metric: &str| {
+            let row = |row: &&Value| row["subject"] == method && row["metric"] == metric;
+            let row = rows.as_array().unwrap().iter().find(row);
+            row.unwrap_or_else(|| panic!("{method} has no {metric}: {rows}"))["value"].as_f64()
+        };
+        assert!(of("throughput").unwrap() > 0.0);
+        // The load wrote a thousand bytes a transaction and more. Reading takes some timestamps.
+        let bytes = of("media-bytes").unwrap() + of("file-bytes").unwrap();
+        assert!(bytes < 50.0, "{method}: {bytes} bytes a transaction that only reads");
+    }
+}
+
+#[test]
 fn json_on_standard_output_takes_the_place_of_the_table() {
     let home = Home::in_memory();
     let args = ["bench", "kv", "--workload", "get", "--records", "100", "--repeats", "1"];

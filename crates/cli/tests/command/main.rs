@@ -20,6 +20,8 @@ mod pool;
 mod run;
 mod serve;
 mod served;
+mod small_disk;
+mod table_damage;
 mod tables;
 mod tiers;
 mod tpcc;

@@ -199,7 +199,7 @@ fn wrong_stores_of_the_testbed_are_refused() {
             && told.contains("condition  8  violated once"),
         "{told}"
     );
-    ended.failed(1, "one: conditions of TPC-C are violated twice");
+    ended.failed(1, "one: conditions of TPC-C are violated 2 times");
 }
 
 #[test]

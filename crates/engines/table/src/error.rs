@@ -556,6 +556,18 @@ impl Error {
                 crate::index::Error::Heap(error) => of_space(error),
                 _ => false,
             },
+            Self::Log(error) => {
+                matches!(
+                    error,
+                    halite_wal::Error::Damaged { .. } | halite_wal::Error::Missing { .. }
+                )
+            }
+            Self::Run(error) => matches!(
+                **error,
+                halite_sst::Error::Damaged { .. }
+                    | halite_sst::Error::Missing { .. }
+                    | halite_sst::Error::Misnamed { .. }
+            ),
             _ => false,
         }
     }
@@ -588,7 +600,8 @@ impl Error {
                 IndexError::Disk(error) => matches!(error, halite_disk::Error::NoSpace { .. }),
                 _ => false,
             },
-            Self::TransactionTooLarge { .. } => true,
+            // The log is as it was.
+            Self::Log(halite_wal::Error::NoFile(_)) | Self::TransactionTooLarge { .. } => true,
             _ => false,
         }
     }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use halite_contract::{Error as Told, ErrorClass, OwnError};
+use halite_disk::Error as DiskError;
+use halite_sst::Error as RunError;
+use halite_wal::Error as LogError;
 
 use crate::Error;
 use crate::index::Error as IndexError;
@@ -21,6 +24,8 @@ impl From<Error> for Told {
                 Self::Partitions { asked: asked as usize, limit: max as usize }
             }
             Error::Disk(error) => Self::Disk(error),
+            Error::Log(error) => of_log(error),
+            Error::Run(error) => of_run(error),
             Error::Heap(error) => match Arc::try_unwrap(error) {
                 Ok(error) => Self::Alloc(error),
                 Err(shared) => own(ErrorClass::Other, Error::Heap(shared)),
@@ -48,6 +53,32 @@ fn of_index(error: IndexError) -> Told {
             why: reason.to_owned(),
         },
         other => own(ErrorClass::Other, other.into()),
+    }
+}
+
+fn of_log(error: LogError) -> Told {
+    match error {
+        LogError::Damaged { file, what, why } => {
+            Told::Damaged { what: format!("{what} of {file}"), why }
+        }
+        LogError::Missing { file } => Told::Damaged { what: file, why: "it is missing".into() },
+        LogError::NoFile(reason) if matches!(*reason, DiskError::NoSpace { .. }) => {
+            own(ErrorClass::NoSpace, LogError::NoFile(reason).into())
+        }
+        LogError::Disk(error) => Told::Disk(error),
+        other => own(ErrorClass::Other, other.into()),
+    }
+}
+
+fn of_run(error: Arc<RunError>) -> Told {
+    match &*error {
+        RunError::Damaged { file, what, why } => {
+            Told::Damaged { what: format!("{what} of {file}"), why: why.clone() }
+        }
+        RunError::Missing { file } => {
+            Told::Damaged { what: file.clone(), why: "it is missing".into() }
+        }
+        _ => own(ErrorClass::Other, Error::Run(error)),
     }
 }
 

@@ -5,6 +5,9 @@
 //! the commits since the last sync, and the master record is swung for all of them at once: group commit. There is no
 //! log, and nothing to recover: a crash leaves the current directory.
 //!
+//! Room for the pages of a transaction is there before it is a part of a group. One for which the device has no room, or a
+//! long one, is a group of its own, so that a refusal is its alone.
+//!
 //! A commit costs no sync, and copies of the pages from the roots to the leaves that were not copied in the group yet; a
 //! sync costs two, whatever the group has. A row that has changed is written again as a whole.
 
@@ -25,6 +28,13 @@ use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 /// The tree that has the catalog, and its key.
 const CATALOG: u32 = 0;
 const CATALOG_KEY: &[u8] = b"catalog";
+
+/// Pages that a change of a row or of an index takes at most, as long as its key and value are short: those of a path, and
+/// as many of splits.
+const PAGES_A_CHANGE: u64 = 12;
+
+/// A transaction that may take more pages is a group of its own.
+const GROUPED_PAGES_MAX: u64 = 2_048;
 
 /// The storage of a partition in a copy-on-write file.
 #[derive(Debug)]
@@ -113,6 +123,20 @@ impl Cow {
         Ok(())
     }
 
+    /// Pages that a transaction takes at most.
+    fn pages_of(&self, writes: &WriteSet) -> u64 {
+        let of = |key: &[u8], value: usize| {
+            PAGES_A_CHANGE + 2 * (key.len() + value) as u64 / self.file.page_len() as u64
+        };
+        let rows = writes.rows().map(|(_, key, RowWrite { after, .. })| {
+            of(key, after.as_ref().map_or(0, |row| row.bytes().len()))
+        });
+        let entries = writes.entries().map(|(_, entry, EntryWrite { after, .. })| {
+            of(entry, after.as_ref().map_or(0, Vec::len))
+        });
+        rows.sum::<u64>() + entries.sum::<u64>()
+    }
+
     fn sum(&self, tree: IndexId) -> Result<u64> {
         let mut scan = self.file.scan(tree.0, KeyRange::all().bounds(), Direction::Forward)?;
         let mut sum = 0;
@@ -170,8 +194,23 @@ impl Method for Cow {
     }
 
     fn commit(&mut self, writes: &WriteSet) -> Result<Ticket> {
-        self.change(|cow| cow.write(writes))?;
+        self.check()?;
+        let pages = self.pages_of(writes);
+        let is_alone = pages > GROUPED_PAGES_MAX || !self.file.make_room(pages as u32)?;
+        if is_alone {
+            self.sync()?;
+        }
+        self.change(|cow| {
+            cow.write(writes)?;
+            if is_alone {
+                cow.file.commit()?;
+            }
+            Ok(())
+        })?;
         self.committed.0 += 1;
+        if is_alone {
+            self.durable = self.committed;
+        }
         Ok(self.committed)
     }
 

@@ -78,7 +78,8 @@ impl Testbed {
 
     /// Changes the catalogs of all partitions while no transaction runs. The names are the same in all, so that the first
     /// catalog tells whether the statement is possible. If a partition refuses it all the same, as it has no room, or rows
-    /// that are not unique, it is taken back or carried out in all of them, as [`Statement::settle`] says.
+    /// that are not unique, it is taken back or carried out in all of them, as [`Statement::settle`] says. If the first one has no
+    /// room for that either, nothing has happened but an index that is not built, which the next opening drops.
     fn change_catalogs(
         &self,
         statement: Statement,
@@ -95,10 +96,18 @@ impl Testbed {
         possible(parts[0].catalog())?;
         let mut coordinator = self.coordinator.lock();
         coordinator.decide(&Decision::Statement(statement.clone()))?;
-        let changed = parts.iter_mut().try_for_each(|part| change(part));
+        let mut happened = 0;
+        let changed = parts.iter_mut().try_for_each(|part| change(part).map(|()| happened += 1));
         if changed.is_err() {
-            let settled = parts.iter_mut().try_for_each(|part| statement.settle(part));
-            settled.inspect_err(|error| coordinator.fail(error))?;
+            let mut settle =
+                |part: &mut AnyPartition| statement.settle(part).map(|()| happened += 1);
+            let settled = parts.iter_mut().try_for_each(|part| settle(part));
+            if let Err(error) = settled
+                && (happened > 0 || !error.is_refusal())
+            {
+                coordinator.fail(&error);
+                return Err(error);
+            }
         }
         coordinator.forget()?;
         changed

@@ -28,6 +28,9 @@ const WRITE_MAX: usize = 1 << 20;
 /// batch commits that frees as many pages as it takes: so entries can still be removed.
 const RESERVE: u32 = 32;
 
+/// Pages of the directory and of maps that a commit takes at most.
+const COMMIT: u32 = 16;
+
 /// A file of copy-on-write trees, and its writer.
 ///
 /// Changes go to the dirty directory, which only this handle reads, until [`CowFile::commit`] makes it the current
@@ -210,6 +213,23 @@ impl CowFile {
             self.roots.insert(tree, root);
         }
         Ok(done)
+    }
+
+    /// Sees to it that the batch can take so many pages more, and commit. Returns false if the device has no room for them.
+    ///
+    /// # Errors
+    /// [`Error::Disk`], but for lack of space.
+    pub fn make_room(&mut self, pages: u32) -> Result<bool> {
+        let Writer { shared, space, .. } = &self.writer;
+        let more = pages.saturating_add(COMMIT).saturating_sub(space.free().0);
+        let wanted = space.len().saturating_add(more).saturating_add(RESERVE);
+        if shared.file.len() >= shared.pages.place(wanted) {
+            return Ok(true);
+        }
+        match shared.file.preallocate(shared.pages.place(wanted.saturating_add(RESERVE))) {
+            Err(halite_disk::Error::NoSpace { .. }) => Ok(false),
+            grown => Ok(grown.map(|()| true)?),
+        }
     }
 
     fn check_writable(&self) -> Result<()> {
