@@ -140,7 +140,14 @@ impl VolatileTree {
         self.len == 0
     }
 
-    /// Bytes of memory that the tree takes.
+    /// Bytes of the nodes and long keys that the tree has.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        let long: usize = self.nodes.long_keys.iter().map(|key| key.len()).sum();
+        self.nodes.arena.used_bytes() + long
+    }
+
+    /// Bytes of memory that the tree takes, with those that it keeps for more nodes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let Memory { arena, long_keys, free_keys, .. } = &self.nodes;

@@ -1,6 +1,8 @@
 mod executor;
 mod procedures;
+mod traps;
 mod views;
+mod wrong;
 
 use std::sync::atomic::AtomicUsize;
 use std::thread;

@@ -56,9 +56,13 @@ impl Arena {
     }
 
     /// Nodes that are in use.
-    #[cfg(test)]
     pub(super) fn in_use(&self) -> usize {
         self.len as usize - self.free.len()
+    }
+
+    /// Bytes of nodes that are in use.
+    pub(super) fn used_bytes(&self) -> usize {
+        self.in_use() * self.node_len
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

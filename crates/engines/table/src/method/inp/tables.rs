@@ -55,9 +55,12 @@ impl Tables {
         self.trees.get_mut(&index).ok_or_else(|| unknown(index))
     }
 
-    /// Bytes of memory of all trees.
-    pub(super) fn tree_bytes(&self) -> u64 {
-        self.trees.values().map(|tree| tree.memory_bytes() as u64).sum()
+    /// Bytes of all trees, and those of the memory that they take.
+    pub(super) fn tree_bytes(&self) -> (u64, u64) {
+        let trees = self.trees.values();
+        trees.fold((0, 0), |(used, taken), tree| {
+            (used + tree.used_bytes() as u64, taken + tree.memory_bytes() as u64)
+        })
     }
 
     pub(super) fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {

@@ -16,12 +16,13 @@ impl InP {
         let tables = self.tables.catalog().tables().iter();
         let of = |table: &std::sync::Arc<Table>| usage.owners.get(&owner(table.id().0));
         let table = tables.filter_map(of).map(|usage| usage.persisted).sum();
+        let (index, taken) = self.tables.tree_bytes();
         Ok(Footprint {
             table,
-            index: self.tables.tree_bytes(),
+            index,
             log: self.log.bytes(),
             checkpoint: files::bytes(&self.disk)?,
-            other: usage.total - table,
+            other: usage.total - table + taken - index,
         })
     }
 
