@@ -80,7 +80,7 @@ impl OwnCost {
             rounds.min().unwrap_or_default().saturating_sub(clock.units(WAIT_NS as f64))
         };
         Self {
-            read: least(&|at| medium.read(at, 8, line.as_ptr())),
+            read: least(&|at| _ = medium.read(at, 8, line.as_ptr())),
             persist: least(&|at| {
                 medium.stored(at, LINE);
                 medium.write_back(at, LINE);
@@ -138,11 +138,12 @@ impl Emulation {
         &self.profile
     }
 
-    /// Waits until `len` bytes at `offset`, which lie at `address`, have been read.
+    /// Waits until `len` bytes at `offset`, which lie at `address`, have been read. Returns how many lines the medium was
+    /// asked for, as of all reads.
     #[cold]
-    pub(crate) fn read(&self, offset: u64, len: u64, address: *const u8) {
+    pub(crate) fn read(&self, offset: u64, len: u64, address: *const u8) -> u64 {
         if len == 0 {
-            return;
+            return 0;
         }
         let mut at = 0;
         while at < len {
@@ -150,9 +151,12 @@ impl Emulation {
             at += LINE;
         }
         prefetch::line(address.wrapping_add(len as usize - 1));
-        let until = PROCESSOR
-            .with_borrow_mut(|processor| processor.read(self, self.lines(offset, len), clock::now));
+        let (until, lines) = PROCESSOR.with_borrow_mut(|processor| {
+            let until = processor.read(self, self.lines(offset, len), clock::now);
+            (until, processor.take_lines_read())
+        });
         Self::wait(until);
+        lines
     }
 
     /// The start time of an operation that is reported later.
@@ -162,27 +166,35 @@ impl Emulation {
 
     /// Waits until `len` bytes at each of `offsets` have been read, since `began`, with as many reads at
     /// once as a core has fill buffers.
-    pub(crate) fn read_at_once(&self, began: u64, offsets: impl Iterator<Item = u64>, len: u64) {
+    pub(crate) fn read_at_once(
+        &self,
+        began: u64,
+        offsets: impl Iterator<Item = u64>,
+        len: u64,
+    ) -> u64 {
         let mut now = began;
-        let until = PROCESSOR.with_borrow_mut(|processor| {
+        let (until, lines) = PROCESSOR.with_borrow_mut(|processor| {
             for offset in offsets {
                 // A line that is not cached waits for a fill buffer, and so do all lines after it.
                 let free_at = processor.fetch_ahead(self, self.lines(offset, len), || now);
                 now = free_at.unwrap_or(now);
             }
-            processor.all_filled()
+            (processor.all_filled(), processor.take_lines_read())
         });
         Self::wait(until);
+        lines
     }
 
     /// Starts to read the line at `offset`; waits only if too much is under way.
     #[cold]
-    pub(crate) fn prefetch(&self, offset: u64, address: *const u8) {
+    pub(crate) fn prefetch(&self, offset: u64, address: *const u8) -> u64 {
         prefetch::line(address);
-        let until = PROCESSOR.with_borrow_mut(|processor| {
-            processor.fetch_ahead(self, self.lines(offset, 1), clock::now)
+        let (until, lines) = PROCESSOR.with_borrow_mut(|processor| {
+            let until = processor.fetch_ahead(self, self.lines(offset, 1), clock::now);
+            (until, processor.take_lines_read())
         });
         Self::wait(until);
+        lines
     }
 
     /// Bytes stored through the cache are in it.

@@ -221,9 +221,7 @@ impl Fresh {
             medium.zero(self.offset() + range.start, len, Location::caller());
             return self.pool().flushed(self.region.range(range.start, len, self.writes));
         }
-        if let Some(emulation) = self.pool().emulation() {
-            emulation.streams(self.offset() + range.start, len);
-        }
+        self.pool().note_streamed(self.offset() + range.start, len);
         for at in range.clone().step_by(ZEROS.len()) {
             let part = (range.end - at).min(ZEROS.len() as u64);
             let address = self.region.address(at, part);

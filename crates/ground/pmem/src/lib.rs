@@ -91,7 +91,7 @@ pub use profile::Profile;
 pub use scratch::Scratch;
 pub use shared_appender::{Grant, SharedAppender};
 pub use streaming::Streaming;
-pub use traffic::Traffic;
+pub use traffic::{MediumTraffic, Traffic};
 pub use words::Words;
 
 /// The unit of transfer between cache and memory, in bytes.

@@ -21,8 +21,8 @@ use crate::syncs::Syncs;
 use crate::traffic::Counters;
 use crate::writeback::{self, WriteBack};
 use crate::{
-    Domain, Error, Fenced, Flushed, Fresh, PoolOptions, Profile, Result, Traffic, UNIT, fence,
-    prefetch,
+    Domain, Error, Fenced, Flushed, Fresh, MediumTraffic, PoolOptions, Profile, Result, Traffic,
+    UNIT, fence, prefetch,
 };
 use halite_sim::Kernel;
 use halite_sim::locks;
@@ -296,6 +296,12 @@ impl Pool {
             }
             _ => all,
         }
+    }
+
+    /// The traffic of the medium that the pool emulates; `None` without a [`Profile`], when nobody counts it.
+    #[must_use]
+    pub fn medium_traffic(&self) -> Option<MediumTraffic> {
+        self.emulation().map(|_| self.counters().of_medium())
     }
 
     /// Grows the pool by `bytes`, rounded up to [`UNIT`]. The new bytes are zero, and the device has
@@ -585,7 +591,8 @@ impl Pool {
     #[inline(never)]
     fn emulate_read(&self, offset: u64, len: u64) {
         if let Some(emulation) = self.emulation() {
-            emulation.read(offset, len, self.address(offset));
+            let lines = emulation.read(offset, len, self.address(offset));
+            self.counters().read_lines(lines);
         }
     }
 
@@ -594,6 +601,7 @@ impl Pool {
     fn emulate_store(&self, offset: u64, len: u64) {
         if let Some(emulation) = self.emulation() {
             emulation.stored(offset, len);
+            self.counters().stored_bytes(len);
         }
     }
 
@@ -610,7 +618,9 @@ impl Pool {
     #[inline]
     pub(crate) fn prefetch(&self, offset: u64) {
         match self.emulation() {
-            Some(emulation) => emulation.prefetch(offset, self.address(offset)),
+            Some(emulation) => {
+                self.counters().read_lines(emulation.prefetch(offset, self.address(offset)));
+            }
             None => prefetch::line(self.address(offset)),
         }
     }
@@ -620,6 +630,15 @@ impl Pool {
     pub(crate) fn note_stored(&self, offset: u64, len: u64) {
         if self.emulation().is_some() {
             self.emulate_store(offset, len);
+        }
+    }
+
+    /// Tells the emulation, if there is one, that bytes are about to be stored past the cache.
+    #[inline]
+    pub(crate) fn note_streamed(&self, offset: u64, len: u64) {
+        if let Some(emulation) = self.emulation() {
+            emulation.streams(offset, len);
+            self.counters().stored_bytes(len);
         }
     }
 

@@ -7,6 +7,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use crate::clock::{self, Clock};
 use crate::emulate::Emulation;
 use crate::stream::{self, Stream};
 use crate::writeback::WriteBack;
@@ -62,6 +63,12 @@ impl Way {
             Self::Clwb => WriteBack::Clwb,
         }
     }
+}
+
+/// The nanoseconds since some moment, read as cheaply as the processor allows.
+#[must_use]
+pub fn nanos() -> u64 {
+    (clock::now() as f64 / Clock::get().units_per_ns) as u64
 }
 
 /// Stores `bytes` past the cache at each of `offsets` in turn, each time with one fence, and returns
@@ -214,7 +221,7 @@ pub fn read(fresh: &Fresh, offsets: &[u64], len: u64) -> Duration {
         }
         black_box(sum);
         if let Some((emulation, began)) = pool.emulation().zip(began) {
-            emulation.read_at_once(began, offsets.iter().map(|at| base + at), len);
+            let _ = emulation.read_at_once(began, offsets.iter().map(|at| base + at), len);
         }
     }
     start.elapsed()

@@ -25,6 +25,8 @@ pub(crate) struct Processor {
     filled_at: u64,
     /// The block that the medium still has in its buffer.
     block_read: u64,
+    /// Lines read from the medium since they were last asked for.
+    lines_read: u64,
     /// When the stores past the cache began whose write-back is reported next, or 0.
     streams_since: u64,
     /// When all write-backs are complete, or 0.
@@ -54,6 +56,7 @@ impl Processor {
             oldest_fill: 0,
             filled_at: 0,
             block_read: NO_LINE,
+            lines_read: 0,
             streams_since: 0,
             written_at: 0,
             line_written: NO_LINE,
@@ -130,6 +133,7 @@ impl Processor {
         now: u64,
         begin: u64,
     ) -> u64 {
+        self.lines_read += missing;
         let first = lines.start >> medium.block_shift;
         let last = (lines.end - 1) >> medium.block_shift;
         let buffered = first == self.block_read;
@@ -142,6 +146,11 @@ impl Processor {
         // The latency is that of the first block, with its transfer.
         let transferred = medium.reads.occupy(blocks, now) - medium.reads.block_time as u64;
         transferred.max(begin) + latency
+    }
+
+    /// The lines read from the medium since the last call.
+    pub(crate) fn take_lines_read(&mut self) -> u64 {
+        std::mem::take(&mut self.lines_read)
     }
 
     /// Begins to store `lines` past the cache.

@@ -40,7 +40,8 @@ impl Profile {
     pub const UNLIMITED: u64 = u64::MAX;
 
     /// The named profiles.
-    pub const NAMES: [&str; 5] = ["dram", "optane", "cxl", "nvm-2x", "nvm-8x"];
+    pub const NAMES: [&str; 8] =
+        ["dram", "optane", "cxl", "nvm-2x", "nvm-8x", "pcm", "rram", "mram"];
 
     /// DRAM: 160 ns, the base of Arulraj's configurations ("How to Build a Non-Volatile Memory
     /// Database Management System"), which slow loads and write-backs alike, and no bandwidth.
@@ -108,6 +109,18 @@ impl Profile {
         }
     }
 
+    /// A medium of Arulraj's table of devices: the latencies of a read and of a write alone, by lines.
+    fn of_device(name: &str, (read_ns, persist_ns): (u64, u64)) -> Self {
+        Self {
+            name: name.to_owned(),
+            read_ns,
+            sequential_read_ns: read_ns,
+            persist_ns,
+            same_line_ns: persist_ns,
+            ..Self::dram()
+        }
+    }
+
     /// The profile of a name, if it is one of [`Profile::NAMES`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -117,6 +130,10 @@ impl Profile {
             "cxl" => Some(Self::cxl()),
             "nvm-2x" => Some(Self::slower_than_dram(name, 2)),
             "nvm-8x" => Some(Self::slower_than_dram(name, 8)),
+            // Phase-change, resistive and magnetoresistive memory.
+            "pcm" => Some(Self::of_device(name, (50, 150))),
+            "rram" => Some(Self::of_device(name, (100, 100))),
+            "mram" => Some(Self::of_device(name, (20, 20))),
             _ => None,
         }
     }
@@ -232,6 +249,8 @@ mod tests {
             profile.check().unwrap();
         }
         assert_eq!(Profile::named("nvm-8x").unwrap().read_ns, 1280);
+        let pcm = Profile::named("pcm").unwrap();
+        assert_eq!((pcm.read_ns, pcm.persist_ns), (50, 150));
     }
 
     #[test]
@@ -250,7 +269,7 @@ mod tests {
     fn nonsense_is_an_error_that_says_what_is_known() {
         for (text, says) in [
             ("", "neither"),
-            ("flash", "dram, optane, cxl, nvm-2x, nvm-8x"),
+            ("flash", "dram, optane, cxl, nvm-2x, nvm-8x, pcm, rram, mram"),
             ("write=5", "no figure \"write\""),
             ("read=5,block=128", "64 or 256"),
             ("read-bw=0", "at least"),

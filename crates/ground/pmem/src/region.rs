@@ -219,9 +219,7 @@ impl Region {
             medium.store(self.offset + at, bytes, How::Streamed, Location::caller());
             return;
         }
-        if let Some(emulation) = self.pool().emulation() {
-            emulation.streams(self.offset + at, bytes.len() as u64);
-        }
+        self.pool().note_streamed(self.offset + at, bytes.len() as u64);
         // SAFETY: the range is inside the region; the caller's promise.
         unsafe { stream::copy(self.pool(), address, bytes) };
     }
@@ -251,9 +249,7 @@ impl Region {
             medium.store(self.offset + at, &lines, How::Streamed, Location::caller());
             return;
         }
-        if let Some(emulation) = self.pool().emulation() {
-            emulation.streams(self.offset + at, len);
-        }
+        self.pool().note_streamed(self.offset + at, len);
         // SAFETY: the lines are inside the region; the caller's promise.
         unsafe { entry::store(self.pool(), address, payload, header) };
     }

@@ -40,6 +40,26 @@ impl Sub for Traffic {
     }
 }
 
+/// The traffic of a pool's emulated medium since the pool was opened: [`Pool::medium_traffic`](crate::Pool::medium_traffic).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MediumTraffic {
+    /// Lines read from the medium: those that the emulated cache of the reading thread did not have.
+    pub lines_read: u64,
+    /// Bytes stored, through the cache and past it.
+    pub bytes_stored: u64,
+}
+
+impl Sub for MediumTraffic {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            lines_read: self.lines_read - earlier.lines_read,
+            bytes_stored: self.bytes_stored - earlier.bytes_stored,
+        }
+    }
+}
+
 /// Counters of a pool. Each thread adds to a stripe of its own, with plain loads and stores; only
 /// threads beyond the first [`OWNED_STRIPES`] share one, with atomic additions.
 pub(crate) struct Counters {
@@ -85,6 +105,8 @@ struct Stripe {
     fences: AtomicU64,
     lines: AtomicU64,
     media_blocks: AtomicU64,
+    lines_read: AtomicU64,
+    bytes_stored: AtomicU64,
 }
 
 impl Counters {
@@ -142,10 +164,31 @@ impl Counters {
         self.with(|stripe, owned| add(&stripe.fences, 1, owned));
     }
 
+    /// Lines that the emulation read from its medium.
+    pub(crate) fn read_lines(&self, count: u64) {
+        if count > 0 {
+            self.with(|stripe, owned| add(&stripe.lines_read, count, owned));
+        }
+    }
+
+    /// Bytes that the emulation was told of.
+    pub(crate) fn stored_bytes(&self, count: u64) {
+        self.with(|stripe, owned| add(&stripe.bytes_stored, count, owned));
+    }
+
+    fn sum(&self, counter: fn(&Stripe) -> &AtomicU64) -> u64 {
+        self.stripes.iter().map(|stripe| counter(stripe).load(Relaxed)).sum()
+    }
+
+    pub(crate) fn of_medium(&self) -> MediumTraffic {
+        MediumTraffic {
+            lines_read: self.sum(|stripe| &stripe.lines_read),
+            bytes_stored: self.sum(|stripe| &stripe.bytes_stored),
+        }
+    }
+
     pub(crate) fn total(&self) -> Traffic {
-        let sum = |counter: fn(&Stripe) -> &AtomicU64| {
-            self.stripes.iter().map(|stripe| counter(stripe).load(Relaxed)).sum()
-        };
+        let sum = |counter| self.sum(counter);
         Traffic {
             loads: sum(|stripe| &stripe.loads),
             stores: sum(|stripe| &stripe.stores),

@@ -533,6 +533,29 @@ fn traffic_counts_lines_and_blocks() {
 }
 
 #[test]
+fn an_emulated_medium_counts_the_lines_that_its_cache_has_not_and_the_bytes_stored() {
+    let (_folder, path) = folder();
+    let pool = new_pool(&path, &options());
+    assert_eq!(pool.medium_traffic(), None);
+    drop(pool);
+    let mut options = options();
+    options.profile = Some("read=1,persist=1".parse().unwrap());
+    let pool = Pool::open(&path, &options).unwrap();
+    let mut fresh = pool.claim(0, UNIT).unwrap();
+    let traffic = || pool.medium_traffic().unwrap();
+    let start = traffic();
+    fresh.write(60, &[1; 8]);
+    drop((fresh.write_stream(1024, &[1; 512]), fresh.zero(2048..2050)));
+    assert_eq!((traffic() - start).bytes_stored, 8 + 512 + 2);
+    let before = traffic();
+    assert_eq!(fresh.read(4096, 65).len(), 65);
+    assert_eq!((traffic() - before).lines_read, 2);
+    // Both are in the cache now, as is what was stored through it; what was stored past it is not.
+    assert_eq!((fresh.read(4100, 8)[0], fresh.read(60, 8)[0], fresh.read(1024, 8)[0]), (0, 1, 1));
+    assert_eq!((traffic() - before).lines_read, 3);
+}
+
+#[test]
 fn an_ordinary_file_is_made_durable_by_the_kernel() {
     let (_folder, path) = folder();
     let mut options = options();
