@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`value`] | types of columns, values, exact decimals |
 //! | `column` | a column, and the values that it takes |
+//! | [`component`] | the parts that a transaction's time is split among, if a feature builds that in |
 //! | [`key`] | keys: byte strings in the order of their values, and ranges of them |
 //! | [`schema`] | schemas of tables, with the layout of their rows |
 //! | [`row`] | images of rows: read by column, changed, compared, checked |
@@ -24,6 +25,7 @@
 
 pub mod catalog;
 mod column;
+pub mod component;
 mod engine;
 mod error;
 mod files;

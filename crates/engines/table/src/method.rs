@@ -26,6 +26,7 @@ mod undo_log;
 
 pub use kind::Kind;
 
+use crate::component::Component;
 use crate::index::Direction;
 use crate::write_set::WriteSet;
 use crate::{Catalog, KeyRange, Result, Row, Table};
@@ -185,6 +186,7 @@ pub trait Method {
     fn verify(&mut self) -> Result<()>;
 }
 
+/// The door of partitions of any method: what is inside is storage, or has a door of its own.
 impl<M: Method + ?Sized> Method for Box<M> {
     fn name(&self) -> &'static str {
         (**self).name()
@@ -195,6 +197,7 @@ impl<M: Method + ?Sized> Method for Box<M> {
     }
 
     fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Row>> {
+        let _in = Component::Storage.enter();
         (**self).get(table, key)
     }
 
@@ -203,6 +206,7 @@ impl<M: Method + ?Sized> Method for Box<M> {
     }
 
     fn entry(&self, table: &Table, position: usize, entry: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _in = Component::Storage.enter();
         (**self).entry(table, position, entry)
     }
 
@@ -213,26 +217,32 @@ impl<M: Method + ?Sized> Method for Box<M> {
         range: &KeyRange,
         direction: Direction,
     ) -> Result<Box<dyn Rows + 'a>> {
+        let _in = Component::Storage.enter();
         (**self).scan(table, position, range, direction)
     }
 
     fn commit(&mut self, writes: &WriteSet) -> Result<Ticket> {
+        let _in = Component::Storage.enter();
         (**self).commit(writes)
     }
 
     fn sync(&mut self) -> Result<Ticket> {
+        let _in = Component::Storage.enter();
         (**self).sync()
     }
 
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
+        let _in = Component::Storage.enter();
         (**self).alter(catalog)
     }
 
     fn reclaim(&mut self) -> Result<bool> {
+        let _in = Component::Storage.enter();
         (**self).reclaim()
     }
 
     fn checkpoint(&mut self) -> Result<()> {
+        let _in = Component::Storage.enter();
         (**self).checkpoint()
     }
 

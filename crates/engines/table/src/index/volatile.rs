@@ -21,6 +21,7 @@ use super::btree::scan::{Direction, Range, Scan};
 use super::btree::{Nodes, Read, Root, get};
 use super::node::Shape;
 use super::node::entries::Entries;
+use crate::component::Component;
 
 /// The length in bytes of a node by default (Arulraj: the testbed's STX B+tree).
 pub const NODE_LEN: usize = 512;
@@ -97,6 +98,7 @@ impl VolatileTree {
     }
 
     fn put(&mut self, key: &[u8], value: u64, replaces: bool) -> Option<u64> {
+        let _in = Component::Index.enter();
         assert!(key.len() <= KEY_LEN_MAX, "a key of {} bytes", key.len());
         let (mut old, value) = (None, value.to_le_bytes());
         let before = |value: &[u8]| old = Some(number(value));
@@ -107,6 +109,7 @@ impl VolatileTree {
 
     /// Removes an entry, and returns its value.
     pub fn remove(&mut self, key: &[u8]) -> Option<u64> {
+        let _in = Component::Index.enter();
         let mut old = None;
         let Ok(_) = remove(&mut self.nodes, &mut self.root, key, |value| old = Some(number(value)));
         self.len -= usize::from(old.is_some());
@@ -117,6 +120,7 @@ impl VolatileTree {
     #[must_use]
     #[inline]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
+        let _in = Component::Index.enter();
         let Ok(found) = get(&self.nodes, self.root, key, number);
         found
     }
@@ -163,6 +167,7 @@ impl VolatileScan<'_> {
     /// The next entry.
     #[expect(clippy::should_implement_trait, reason = "the key is lent until the next call")]
     pub fn next(&mut self) -> Option<(&[u8], u64)> {
+        let _in = Component::Index.enter();
         let Ok(is_there) = self.0.advance();
         is_there.then(|| (self.0.key(), number(self.0.value())))
     }

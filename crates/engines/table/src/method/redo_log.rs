@@ -25,6 +25,7 @@ use halite_sim::planted;
 use halite_wal::{Found, HEADER, Identity, Known, Shape, Stopped, Wal};
 
 pub(crate) use self::record::{Logged, LoggedChange, LoggedRow, catalog, transaction};
+use crate::component::Component;
 use crate::{Error, Result};
 
 /// Batches beyond so many bytes do not wait for a sync in memory.
@@ -152,6 +153,7 @@ impl RedoLog {
     /// [`Error::TransactionTooLarge`]; those of the disk, also for lack of space. Nothing has changed then, unless
     /// [`RedoLog::check`] refuses.
     pub(crate) fn append(&mut self, batch: &[u8]) -> Result<()> {
+        let _in = Component::Recovery.enter();
         self.check()?;
         let len = batch.len() as u64;
         if len > BATCH_LEN_MAX {
@@ -182,6 +184,7 @@ impl RedoLog {
     /// # Errors
     /// Those of the disk: nothing may be read or appended any more.
     pub(crate) fn sync(&mut self) -> Result<()> {
+        let _in = Component::Recovery.enter();
         self.check()?;
         let synced = planted!("table.log-not-synced", Ok(()), self.wal.sync());
         self.failing(synced.map_err(Error::from))

@@ -32,6 +32,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::catalog_slot::owner;
 use super::house::HOUSE;
+use crate::component::Component;
 use crate::index::Error as IndexError;
 use crate::index::nonvolatile::{LeafNode, NonVolatileTree, Prepared};
 use crate::tuple::Tuple;
@@ -304,6 +305,7 @@ impl UndoLog {
 
     /// Makes room for the log of changes. Two fences if it is longer than any before.
     pub(super) fn prepare(&mut self, heap: &mut Heap, changes: &Changes) -> Result<()> {
+        let _in = Component::Recovery.enter();
         let words = 3 + changes.activated.len() + 3 * changes.freed.len() + 4 * changes.words.len();
         self.make_room(heap, HEAD + 8 * words as u64)
     }
@@ -316,8 +318,11 @@ impl UndoLog {
         changes: &Changes,
         indexes: &[(NonVolatileTree, Prepared)],
     ) -> Result<()> {
-        self.write(heap, changes)?;
-        planted!("table.nvm-inp-changes-before-log", Ok(()), heap.fence())?;
+        {
+            let _in = Component::Recovery.enter();
+            self.write(heap, changes)?;
+            planted!("table.nvm-inp-changes-before-log", Ok(()), heap.fence())?;
+        }
         changes.show(heap)?;
         planted!("table.nvm-inp-commit-not-fenced", Ok(()), heap.fence())?;
         self.empty(heap)?;
@@ -341,6 +346,7 @@ impl UndoLog {
 
     /// Empties the log. It is durable by the next fence.
     fn empty(&self, heap: &mut Heap) -> Result<()> {
+        let _in = Component::Recovery.enter();
         Ok(heap.store_word(self.slot, CHECK_AT, 0)?)
     }
 }

@@ -14,6 +14,7 @@ use super::snapshot::Snapshot;
 use super::space::Maps;
 use super::verify::{Verified, verify};
 use super::writer::Writer;
+use crate::component::Component;
 use crate::index::btree::put::put;
 use crate::index::btree::remove::remove;
 use crate::index::btree::scan::{Direction, Range, Scan};
@@ -111,6 +112,7 @@ impl CowFile {
     /// # Errors
     /// [`Error::Damaged`], [`Error::Disk`].
     pub fn get(&self, tree: u32, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let _in = Component::Index.enter();
         let Writer { shared, dirty, .. } = &self.writer;
         value_of(&self.writer, shared, dirty, self.root(tree)?, key)
     }
@@ -137,6 +139,7 @@ impl CowFile {
     /// [`Error::KeyTooLong`], [`Error::ValueTooLong`]: nothing changed. [`Error::Full`], [`Error::Damaged`],
     /// [`Error::Disk`]: the batch can only be aborted. [`Error::Broken`], [`Error::Unknown`].
     pub fn put(&mut self, tree: u32, key: &[u8], value: &[u8]) -> Result<bool> {
+        let _in = Component::Index.enter();
         check_lens(key, value)?;
         self.change(tree, |writer, root| {
             let max = Shape::BYTES.value_max(writer.shared.node_len(), key.len());
@@ -172,6 +175,7 @@ impl CowFile {
     /// # Errors
     /// As [`CowFile::put`].
     pub fn remove(&mut self, tree: u32, key: &[u8]) -> Result<bool> {
+        let _in = Component::Index.enter();
         let Some(before) = get(&self.writer, self.root(tree)?, key, <[u8]>::to_vec)? else {
             return Ok(false);
         };
@@ -268,6 +272,7 @@ impl CowFile {
     /// after a sync that failed, it takes no more changes until it is opened again. [`Error::Broken`];
     /// [`Error::Unknown`] from then on if the master record could not be written for certain.
     pub fn commit(&mut self) -> Result<()> {
+        let _in = Component::Recovery.enter();
         self.check_writable()?;
         if !self.is_dirty() {
             return Ok(());

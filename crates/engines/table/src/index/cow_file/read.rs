@@ -6,6 +6,7 @@ use super::cache::ByPage;
 use super::chain::{self, Value};
 use super::shared::{Shared, decode_root};
 use super::writer::Writer;
+use crate::component::Component;
 use crate::index::btree::scan::Scan;
 use crate::index::btree::{Read, Root, get};
 use crate::index::{Error, Result};
@@ -70,6 +71,7 @@ impl<'a> CowScan<'a> {
     /// [`Error::Damaged`], [`Error::Disk`].
     #[expect(clippy::should_implement_trait, reason = "the entry is lent until the next call")]
     pub fn next(&mut self) -> Result<Option<Lent<'_>>> {
+        let _in = Component::Index.enter();
         let (is_there, shared) = match &mut self.0 {
             Either::Dirty(scan, writer) => (scan.advance()?, &*writer.shared),
             Either::Committed(scan, shared) => (scan.advance()?, *shared),

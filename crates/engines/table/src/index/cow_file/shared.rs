@@ -10,6 +10,7 @@ use halite_sim::locks::Mutex;
 
 use super::cache::Cache;
 use super::page::{self, Pages};
+use crate::component::Component;
 use crate::index::btree::{LEVELS_MAX, Read, Root, shape_of};
 use crate::index::node::{self, Shape};
 use crate::index::{Error, Result};
@@ -42,6 +43,7 @@ impl Shared {
 
     /// Reads adjacent pages into a buffer of their length.
     pub(super) fn read(&self, page: u32, to: &mut [u8]) -> Result<()> {
+        let _in = Component::Storage.enter();
         let place = self.pages.place(page);
         if page == 0 || place + to.len() as u64 > self.file.len() {
             return Err(self.damaged(page, "it is outside the file"));

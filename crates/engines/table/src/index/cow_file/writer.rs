@@ -10,6 +10,7 @@ use super::page::{HEAD, blank};
 use super::shared::{NodePage, Shared};
 use super::space::Space;
 use super::walk::{Part, walk};
+use crate::component::Component;
 use crate::index::btree::{Nodes, Read, Root};
 use crate::index::node::Shape;
 use crate::index::node::entries::Entries;
@@ -36,6 +37,7 @@ impl Writer {
 
     /// Puts bytes into a chain.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> Result<Chain> {
+        let _in = Component::Storage.enter();
         let count = chain::pages_of(&self.shared, bytes.len());
         let mut pages = Vec::with_capacity(count);
         for _ in 0..count {
@@ -111,6 +113,7 @@ impl Read for Writer {
 
 impl Nodes for Writer {
     fn make_own(&mut self, id: u64, level: u8) -> Result<u64> {
+        let _in = Component::Recovery.enter();
         if self.dirty.contains_key(&(id as u32)) {
             return Ok(id);
         }

@@ -7,6 +7,7 @@ use super::batch::Dirty;
 use super::node::word;
 use super::read::Reader;
 use super::shared::Shared;
+use crate::component::Component;
 use crate::index::Result;
 use crate::index::btree::Root;
 use crate::index::btree::scan::{Direction, Range, Scan};
@@ -42,6 +43,7 @@ impl<'a> CowHeapScan<'a> {
 
     /// The next entry.
     pub(crate) fn next(&mut self) -> Result<Option<(Vec<u8>, u64)>> {
+        let _in = Component::Index.enter();
         if self.found.is_empty() && !self.is_at_end {
             self.find()?;
         }

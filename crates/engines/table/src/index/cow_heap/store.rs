@@ -15,6 +15,7 @@ use super::scan::CowHeapScan;
 use super::shared::Shared;
 use super::snapshot::{HeapSnapshot, word_of};
 use super::writer::Writer;
+use crate::component::Component;
 use crate::index::btree::Root;
 use crate::index::btree::put::put;
 use crate::index::btree::remove::remove;
@@ -104,6 +105,7 @@ impl CowHeap {
 
     /// The word of a key in a tree, as the commits have it. A tree without entries need not exist.
     pub(crate) fn get(&self, tree: u32, key: &[u8]) -> Result<Option<u64>> {
+        let _in = Component::Index.enter();
         let (heap, dirty) = (self.shared.heap(), Some(&self.batch.dirty));
         word_of(Reader { heap: &heap, shared: &self.shared, dirty }, self.root(tree), key)
     }
@@ -127,6 +129,7 @@ impl CowHeap {
 
     /// Sets the word of a key in a tree, in a transaction. Returns the former one.
     pub(crate) fn put(&mut self, tree: u32, key: &[u8], value: u64) -> Result<Option<u64>> {
+        let _in = Component::Index.enter();
         if key.len() > KEY_LEN_MAX {
             return Err(Error::KeyTooLong { len: key.len() });
         }
@@ -139,6 +142,7 @@ impl CowHeap {
 
     /// Removes an entry of a tree, in a transaction. Returns its word.
     pub(crate) fn remove(&mut self, tree: u32, key: &[u8]) -> Result<Option<u64>> {
+        let _in = Component::Index.enter();
         let mut before = None;
         self.change(tree, |writer, root| {
             remove(writer, root, key, |old| before = Some(word(old, 0)))
@@ -179,6 +183,7 @@ impl CowHeap {
 
     /// Finishes the transaction: it is one of the group that the next sync makes durable.
     pub(crate) fn finish(&mut self) -> Result<()> {
+        let _in = Component::Recovery.enter();
         let done = self.batch.finish(&mut self.shared.heap.write());
         self.losing(done)
     }

@@ -19,6 +19,7 @@ use super::batch::Batch;
 use super::directory::{Directory, MASTER, Roots};
 use super::garbage::{self, Part, STEP};
 use super::store::{Alteration, CowHeap, HOUSE, is_full, owner};
+use crate::component::Component;
 use crate::index::Result;
 
 /// Segments of the heap that one step of reclamation looks at.
@@ -61,6 +62,7 @@ impl CowHeap {
     /// Makes the group durable. If there is no room for that, or a slot is damaged, the group stays as it is; after
     /// another failure the store is lost until it is opened again.
     pub(crate) fn sync(&mut self) -> Result<()> {
+        let _in = Component::Recovery.enter();
         if self.batch.is_clean() {
             return Ok(());
         }

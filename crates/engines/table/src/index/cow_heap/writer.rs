@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::node::{CHECK, CowKey, CowNode, HEAD, seal};
 use super::read::Reader;
 use super::shared::Shared;
+use crate::component::Component;
 use crate::index::btree::{Nodes, Read};
 use crate::index::node::Shape;
 use crate::index::node::entries::Entries;
@@ -55,6 +56,7 @@ impl Read for Writer<'_> {
 
 impl Nodes for Writer<'_> {
     fn make_own(&mut self, id: u64, level: u8) -> Result<u64> {
+        let _in = Component::Recovery.enter();
         if self.batch.dirty.contains_key(&id) {
             return Ok(id);
         }

@@ -6,6 +6,7 @@ use super::inner::Inner;
 use super::leaf::{Entry, Key, Leaf, hash};
 use super::node::{InnerNode, LeafNode};
 use super::tree::{Between, NonVolatileTree, damaged};
+use crate::component::Component;
 use crate::index::Result;
 
 /// An inner node, and the child of it that was taken.
@@ -80,6 +81,7 @@ impl NonVolatileTree {
     /// # Errors
     /// [`crate::index::Error::DamagedNode`] if a node on the way is; the heap's for a pointer that leads nowhere.
     pub fn get(&self, heap: &Heap, key: &[u8]) -> Result<Option<u64>> {
+        let _in = Component::Index.enter();
         let found = self.descend(heap, key, |_, _, _| ())?;
         let leaf = self.leaf(heap, found.leaf)?;
         let entry = self.find(heap, found, leaf, (key, hash(key, self.salt)))?;

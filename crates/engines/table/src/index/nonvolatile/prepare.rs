@@ -10,6 +10,7 @@ use super::prepared::{Change, KeySlot, Prepared, WordChange};
 use super::rewrite::{Added, Plan};
 use super::split::Item;
 use super::tree::{NonVolatileTree, damaged};
+use crate::component::Component;
 use crate::index::{Error, KEY_LEN_MAX, Result};
 
 /// Entries that are added to a leaf at once, so that a publication has room for the leaves that they need.
@@ -31,6 +32,7 @@ impl NonVolatileTree {
     /// # Panics
     /// If a key is not above the one before it.
     pub fn prepare(&self, heap: &mut Heap, changes: &[Change<'_>]) -> Result<Prepared> {
+        let _in = Component::Index.enter();
         let ascend = changes.is_sorted_by(|one, other| one.key() < other.key());
         assert!(ascend, "the changes of a tree are in the order of their keys");
         if let Some(long) = changes.iter().find(|change| change.key().len() > KEY_LEN_MAX) {

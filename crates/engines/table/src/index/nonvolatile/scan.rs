@@ -6,6 +6,7 @@ use halite_alloc::heap::{Heap, NvPtr};
 
 use super::inner::Inner;
 use super::tree::{Between, NonVolatileTree, damaged};
+use crate::component::Component;
 use crate::index::{Direction, Range, Result};
 
 /// The entries of a range of a tree, one after the other. It reads a leaf at once, and takes memory for its entries.
@@ -98,6 +99,7 @@ impl<'h> NonVolatileScan<'h> {
     /// As [`NonVolatileTree::scan`]; and then the scan is over.
     #[expect(clippy::should_implement_trait, reason = "a scan fails once")]
     pub fn next(&mut self) -> Result<Option<(&'h [u8], u64)>> {
+        let _in = Component::Index.enter();
         while self.entries.is_empty() && !self.is_over {
             let went = self.next_leaf();
             self.is_over = !*went.as_ref().unwrap_or(&false);

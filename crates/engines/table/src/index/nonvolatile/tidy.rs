@@ -12,6 +12,7 @@ use super::node::LeafNode;
 use super::prepared::WordChange;
 use super::split::{Item, bytes, pieces};
 use super::tree::{Between, NonVolatileTree};
+use crate::component::Component;
 use crate::index::Result;
 
 impl NonVolatileTree {
@@ -25,6 +26,7 @@ impl NonVolatileTree {
     /// # Errors
     /// [`crate::index::Error::DamagedNode`]; the heap's. Then some leaves may not be merged.
     pub fn tidy(&self, heap: &mut Heap, words: &[WordChange]) -> Result<()> {
+        let _in = Component::Index.enter();
         let fewer = words.iter().filter(|word| word.removes());
         let mut keys: Vec<&[u8]> = fewer.map(|word| &word.key[..]).collect();
         keys.sort_unstable();

@@ -31,6 +31,7 @@ use halite_sim::planted;
 use self::copy::CheckpointCopy;
 use self::read::CheckpointReader;
 use super::InP;
+use crate::component::Component;
 use crate::method::redo_log::Position;
 use crate::{Error, Result};
 
@@ -87,6 +88,7 @@ impl InP {
     /// # Errors
     /// Those of the medium: nothing is read or written any more.
     pub(super) fn advance(&mut self) -> Result<()> {
+        let _in = Component::Recovery.enter();
         let Checkpoints { under_way, due_at, .. } = &self.checkpoints;
         if under_way.is_none() && self.log.passed() < *due_at {
             return Ok(());

@@ -17,6 +17,7 @@ use super::Options;
 use super::entry::Coalescing;
 use super::merge::Source;
 use super::run::Run;
+use crate::component::Component;
 use crate::index::Direction;
 use crate::{KeyRange, Result};
 
@@ -50,6 +51,7 @@ impl Levels {
 
     /// Adds the entries of a key, the newest first, until they are settled.
     pub(super) fn collect(&self, key: &[u8], entries: &mut Coalescing) -> Result<()> {
+        let _in = Component::Index.enter();
         let hash = hash_key(key);
         let others = self.0.iter().skip(1).filter_map(|level| run_of(level, key));
         for run in self.level(0).iter().chain(others) {

@@ -11,6 +11,7 @@
 use halite_alloc::heap::{AnyPtr, Heap, NvPtr, Owner, Publication, SLOT_LEN_MAX, Tag, Tagged};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128};
 
+use crate::component::Component;
 use crate::tuple::cancel;
 use crate::{Error, Result};
 
@@ -124,6 +125,7 @@ impl Filter {
 
     /// Whether a key may be there: yes for those that are, and for fewer than one in a hundred of the others.
     pub(super) fn may_have(&self, heap: &Heap, hash: u64) -> Result<bool> {
+        let _in = Component::Index.enter();
         let bitmap = self.block(heap, block_of(hash, self.blocks))?;
         Ok(bits(hash).all(|bit| bitmap[bit / 8] & 1 << (bit % 8) != 0))
     }

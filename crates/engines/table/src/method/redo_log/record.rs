@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use halite_codec::{Reader, Seed, put_bytes, put_varint};
 
+use crate::component::Component;
 use crate::schema::layout::read;
 use crate::write_set::{RowWrite, WriteSet};
 use crate::{Catalog, Change, Error, Result, Row, RowRef, Table, TableId, TableSchema, ValueRef};
@@ -66,6 +67,7 @@ pub(crate) struct ColumnChange<'a> {
 
 /// The batch of a transaction's rows; nothing, if it changes none.
 pub(crate) fn transaction(catalog: &Catalog, writes: &WriteSet) -> Result<Vec<u8>> {
+    let _in = Component::Recovery.enter();
     let mut batch = Vec::new();
     for (table, key, write) in writes.rows() {
         let table = catalog.table_by_id(table)?;
