@@ -51,8 +51,8 @@ pub struct Contender<'a> {
     pub name: String,
     /// Measures once.
     pub measure: Box<dyn FnMut() -> Result<Vec<Sample>> + 'a>,
-    /// The source's value of a metric.
-    pub source: Option<(&'static str, f64)>,
+    /// The source's values of metrics.
+    pub source: Vec<(&'static str, f64)>,
     /// Its own parameters: those of its rows beside those of the comparison.
     pub params: Params,
 }
@@ -61,7 +61,8 @@ impl<'a> Contender<'a> {
     /// A subject.
     pub fn new(name: impl Into<String>, measure: impl FnMut() -> Result<Vec<Sample>> + 'a) -> Self {
         let params = Params::new();
-        Self { name: name.into(), measure: Box::new(measure), source: None, params }
+        let (name, measure) = (name.into(), Box::new(measure));
+        Self { name, measure, source: Vec::new(), params }
     }
 
     /// The subject, and a parameter of its rows alone.
@@ -74,7 +75,7 @@ impl<'a> Contender<'a> {
     /// Sets the source's value of a metric for the subject.
     #[must_use]
     pub fn with_source(mut self, metric: &'static str, value: Option<f64>) -> Self {
-        self.source = value.map(|value| (metric, value));
+        self.source.extend(value.map(|value| (metric, value)));
         self
     }
 }
@@ -86,7 +87,7 @@ pub const LIMIT: &str = "limit";
 struct Turn<'a> {
     name: &'a str,
     measure: &'a mut (dyn FnMut() -> Result<Vec<Sample>> + 'a),
-    source: Option<(&'static str, f64)>,
+    source: &'a [(&'static str, f64)],
     params: &'a Params,
     samples: Vec<Repeats>,
 }
@@ -96,7 +97,7 @@ impl<'a> Turn<'a> {
         Self {
             name: &contender.name,
             measure: &mut *contender.measure,
-            source: contender.source,
+            source: &contender.source,
             params: &contender.params,
             samples: Vec::new(),
         }
@@ -194,8 +195,8 @@ impl<'a> Run<'a> {
                 row.limit = limit
                     .and_then(|limit| crate::Summary::of(&limit.values))
                     .map(|summary| summary.median);
-                row.source =
-                    turn.source.and_then(|(metric, value)| (metric == row.metric).then_some(value));
+                let source = turn.source.iter().find(|(metric, _)| *metric == row.metric);
+                row.source = source.map(|&(_, value)| value);
                 self.rows.push(row);
             }
         }

@@ -3,9 +3,17 @@
 //!
 //! An experiment opens stores of rows (`stores`): partitions under each method, the engine `lsm` through its face, and peers
 //! that are built in. `ycsb` and `tpcc` measure throughput and what is written, `recovery` the time from a kill to the next
-//! commit, `footprint` the space, `node_size` and `sync` the sweeps of the source.
+//! commit, `footprint` the space, `node_size` and `sync` the sweeps of the source. `interface` has the heap beside a file,
+//! `loads_stores` the traffic of the medium, `checkpoint` the time and the size of one, `breakdown` the parts of a transaction's time, and
+//! `cost` the bytes of an operation beside the source's cost model.
 
+mod breakdown;
+mod checkpoint;
+mod cost;
+mod cost_model;
 mod footprint;
+mod interface;
+mod loads_stores;
 mod node_size;
 mod options;
 mod recovery;
@@ -17,7 +25,9 @@ mod ycsb;
 
 use std::path::Path;
 
-use crate::{Result, Run, experiment};
+use halite_table::component;
+
+use crate::{Error, Result, Run, experiment};
 pub use options::ArulrajOptions;
 pub use setting::{ChildCommand, Setting};
 
@@ -37,24 +47,39 @@ const ALL: &[Part] = &[
     Part { name: "footprint", plan: footprint::plan, run: footprint::run },
     Part { name: "node-size", plan: node_size::plan, run: node_size::run },
     Part { name: "sync", plan: sweep::plan, run: sweep::run },
+    Part { name: "interface", plan: interface::plan, run: interface::run },
+    Part { name: "loads-stores", plan: loads_stores::plan, run: loads_stores::run },
+    Part { name: "checkpoint", plan: checkpoint::plan, run: checkpoint::run },
+    Part { name: "breakdown", plan: breakdown::plan, run: breakdown::run },
+    Part { name: "cost", plan: cost::plan, run: cost::run },
 ];
 
-/// Refuses names of experiments that there are not.
+/// Those that split a transaction among its parts.
+const SPLIT: [&str; 2] = ["breakdown", "cost"];
+
+/// Refuses names of experiments that there are not, or that are not built in.
 ///
 /// # Errors
-/// [`crate::Error::Unknown`].
+/// [`crate::Error::Unknown`], [`crate::Error::Wrong`].
 pub fn check(only: &[String]) -> Result<()> {
-    experiment::check(only, ALL.iter().map(|part| part.name))
+    experiment::check(only, ALL.iter().map(|part| part.name))?;
+    match only.iter().find(|name| !component::IS_SPLIT && SPLIT.contains(&name.as_str())) {
+        Some(name) => {
+            let why = format!("{name} needs a program that is built with the feature `components`");
+            Err(Error::Wrong { option: "--only", why })
+        }
+        None => Ok(()),
+    }
 }
 
-/// Makes the experiments of these names, or all but TPC-C, which has a command of its own.
+/// Makes the experiments of these names, or all that are built in but TPC-C, which has a command of its own.
 ///
 /// # Errors
 /// Those of an experiment.
 pub fn arulraj(setting: &Setting<'_>, only: &[String], run: &mut Run<'_>) -> Result<()> {
     check(only)?;
     let chosen = |part: &&Part| match only.is_empty() {
-        true => part.name != "tpcc",
+        true => part.name != "tpcc" && (component::IS_SPLIT || !SPLIT.contains(&part.name)),
         false => only.iter().any(|only| only == part.name),
     };
     let parts: Vec<_> = ALL.iter().filter(chosen).collect();

@@ -1,7 +1,7 @@
 //! The options of the experiments.
 
 use halite_table::Kind;
-use halite_workload::ycsb003::Mix;
+use halite_workload::ycsb003::{Mix, Skew};
 
 use crate::{Error, Result};
 
@@ -16,7 +16,7 @@ pub struct ArulrajOptions {
     pub transactions: Option<u64>,
     /// The mixes of YCSB; none stands for all.
     pub mixes: Vec<Mix>,
-    /// The skews of YCSB, by name: `low`, `high`; none stands for both.
+    /// The skews of YCSB, by name: `low`, `high`, `nstore-low`, `nstore-high`; none stands for the first two.
     pub skews: Vec<String>,
     /// Read latencies of the medium in ns, of those of the source; none stands for 160 alone, the machine's own memory.
     pub latencies: Vec<u64>,
@@ -54,15 +54,24 @@ impl Default for ArulrajOptions {
 pub(super) const LATENCIES: [(u64, Option<&str>); 3] =
     [(160, None), (320, Some("nvm-2x")), (1280, Some("nvm-8x"))];
 
-/// The skews of the source.
-pub(super) const SKEWS: [&str; 2] = ["low", "high"];
+/// The skews: those of the source, and behind them those of nstore, for runs beside it.
+pub(super) const SKEWS: [(&str, Skew); 4] = [
+    ("low", Skew::LOW),
+    ("high", Skew::HIGH),
+    ("nstore-low", Skew::Simple { alpha: 0.1 }),
+    ("nstore-high", Skew::Simple { alpha: 0.5 }),
+];
+
+/// How many are the source's.
+pub(super) const SKEWS_OF_SOURCE: usize = 2;
 
 impl ArulrajOptions {
     /// Refuses what makes no sense.
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |option, why: &str| Err(Error::Wrong { option, why: why.to_owned() });
-        if let Some(unknown) = self.skews.iter().find(|skew| !SKEWS.contains(&skew.as_str())) {
-            return Err(Error::unknown("skew", unknown, SKEWS));
+        let names = SKEWS.map(|(name, _)| name);
+        if let Some(unknown) = self.skews.iter().find(|skew| !names.contains(&skew.as_str())) {
+            return Err(Error::unknown("skew", unknown, names));
         }
         let known = |latency: &u64| LATENCIES.iter().any(|(known, _)| known == latency);
         if let Some(unknown) = self.latencies.iter().find(|latency| !known(latency)) {

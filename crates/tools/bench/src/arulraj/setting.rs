@@ -8,7 +8,7 @@ use halite_pmem::Profile;
 use halite_table::Kind;
 use halite_workload::ycsb003::{Mix, Skew, Workload};
 
-use super::options::{ArulrajOptions, LATENCIES, SKEWS};
+use super::options::{ArulrajOptions, LATENCIES, SKEWS, SKEWS_OF_SOURCE};
 use super::stores::Subject;
 use crate::{Peers, Result, Run, RunOptions};
 
@@ -73,9 +73,11 @@ impl<'a> Setting<'a> {
 
     pub(super) fn skews(&self) -> impl Iterator<Item = (&'static str, Skew)> + '_ {
         let asked = &self.options.skews;
-        let chosen = move |name: &&str| asked.is_empty() || asked.iter().any(|of| of == name);
-        let skew = |name| (name, if name == "low" { Skew::LOW } else { Skew::HIGH });
-        SKEWS.into_iter().filter(chosen).map(skew)
+        let chosen = move |(place, (name, _)): &(usize, (&str, Skew))| match asked.is_empty() {
+            true => *place < SKEWS_OF_SOURCE,
+            false => asked.iter().any(|asked| asked == name),
+        };
+        SKEWS.into_iter().enumerate().filter(chosen).map(|(_, skew)| skew)
     }
 
     pub(super) fn mixes(&self) -> impl Iterator<Item = Mix> + '_ {

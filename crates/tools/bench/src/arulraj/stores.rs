@@ -111,6 +111,7 @@ pub(super) struct Written {
     media_blocks: u64,
     file_bytes: u64,
     file_syncs: u64,
+    file_bytes_read: u64,
 }
 
 impl Opened {
@@ -124,6 +125,7 @@ impl Opened {
                 media_blocks: pool.media_blocks,
                 file_bytes: files.bytes_written,
                 file_syncs: files.syncs,
+                file_bytes_read: files.bytes_read,
             });
         }
         let traffic = self.database.as_ref()?.stats().traffic;
@@ -145,6 +147,8 @@ impl Opened {
         if self.testbed.is_some() {
             samples.push(of("file-bytes", "B/txn", before.file_bytes, after.file_bytes));
             samples.push(of("file-syncs", "1/txn", before.file_syncs, after.file_syncs));
+            let (before, after) = (before.file_bytes_read, after.file_bytes_read);
+            samples.push(of("file-bytes-read", "B/txn", before, after));
         }
         samples
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use halite::Durability;
 use halite_table::TableOptions;
+use halite_table::component::Component;
 use halite_workload::store::Store;
 use halite_workload::ycsb003::{Client, Mix, Workload, load, schemas};
 use serde_json::json;
@@ -142,23 +143,12 @@ pub(super) fn measured(
     setting: &Setting<'_>,
     interrupted: &AtomicBool,
 ) -> Result<Vec<Sample>> {
-    let group = Duration::from_millis(setting.options.group_ms);
-    let each = setting.transactions() / u64::from(workload.homes);
-    let before = opened.written();
+    let (before, pace) = (opened.written(), Pace::of(setting, workload));
     let began = Instant::now();
-    let outcomes: Vec<Result<u64>> = std::thread::scope(|scope| {
-        let threads = (0..workload.homes).map(|home| {
-            scope.spawn(move || one_home(name, opened, workload, (home, each, group), interrupted))
-        });
-        let threads: Vec<_> = threads.collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        threads.into_iter().map(join).collect()
-    });
-    let time = began.elapsed();
-    let writes: u64 = outcomes.into_iter().sum::<Result<u64>>()?;
-    let all = each * u64::from(workload.homes);
+    let writes =
+        at_each_home(workload, |home| one_home(name, opened, workload, (home, pace), interrupted))?;
+    let (time, writes) = (began.elapsed(), writes.iter().sum::<u64>());
+    let all = transactions(setting, workload);
     let mut samples = vec![
         Sample::throughput(all, time),
         Sample::new("updates", "1/txn", writes as f64 / all as f64),
@@ -167,11 +157,49 @@ pub(super) fn measured(
     Ok(samples)
 }
 
-fn one_home(
+/// The transactions of a home.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// How many.
+    each: u64,
+    /// The time after which they are made durable.
+    group: Duration,
+}
+
+impl Pace {
+    pub(super) fn of(setting: &Setting<'_>, workload: &Workload) -> Self {
+        let each = setting.transactions() / u64::from(workload.homes);
+        Self { each, group: Duration::from_millis(setting.options.group_ms) }
+    }
+}
+
+/// Transactions of a measurement: as many for each home.
+pub(super) fn transactions(setting: &Setting<'_>, workload: &Workload) -> u64 {
+    Pace::of(setting, workload).each * u64::from(workload.homes)
+}
+
+/// Does something in a thread for each home.
+pub(super) fn at_each_home<T: Send>(
+    workload: &Workload,
+    run: impl Fn(u32) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let run = &run;
+        let threads = (0..workload.homes).map(|home| scope.spawn(move || run(home)));
+        let threads: Vec<_> = threads.collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+/// Runs the transactions of a home, and makes them durable. Returns how many updates there were.
+pub(super) fn one_home(
     name: &str,
     opened: &Opened,
     workload: &Workload,
-    (home, transactions, group): (u32, u64, Duration),
+    (home, Pace { each, group }): (u32, Pace),
     interrupted: &AtomicBool,
 ) -> Result<u64> {
     let store: &dyn Store = &*opened.store;
@@ -185,7 +213,10 @@ fn one_home(
         _ => Ok(()),
     };
     let (mut writes, mut synced) = (0, Instant::now());
-    for number in 0..transactions {
+    for number in 0..each {
+        {
+            let _in = Component::Nothing.enter();
+        }
         writes += u64::from(client.run(store).map_err(failed(name, "run a transaction"))?);
         if number % LOOK == 0 {
             if interrupted.load(Ordering::Relaxed) {
@@ -251,6 +282,6 @@ fn source(subject: &Subject, latency: u64, skew: &str, mix: Mix) -> Option<f64> 
         ],
         _ => return None,
     };
-    let rows = rows[usize::from(skew == "high")];
+    let rows = rows[["low", "high"].iter().position(|name| *name == skew)?];
     Some(f64::from(rows[mix as usize][column]) * 1000.0)
 }

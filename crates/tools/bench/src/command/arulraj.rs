@@ -21,7 +21,8 @@ const REPEATS_QUICK: u32 = 2;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arulraj {
-    /// Only these experiments: ycsb, tpcc, recovery, footprint, node-size, sync [default: all but tpcc]
+    /// Only these experiments: ycsb, tpcc, recovery, footprint, node-size, sync, interface, loads-stores,
+    /// checkpoint; breakdown and cost, if they are built in [default: all but tpcc]
     #[arg(long, visible_alias = "figure", value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
 
@@ -39,7 +40,7 @@ pub struct Arulraj {
     latency: Vec<u64>,
 
     /// Skews of YCSB: low, half of the transactions about a fifth of the tuples, and high, nine tenths about a tenth
-    /// [default: both]
+    /// [default: both]. nstore-low and nstore-high are those of the code of nstore, for runs beside it
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     skew: Vec<String>,
 

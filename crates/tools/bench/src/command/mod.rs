@@ -126,7 +126,7 @@ struct Common {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Make pools as slow as another medium: dram, optane, cxl, nvm-2x, nvm-8x, or figures such as
+    /// Make pools as slow as another medium: dram, optane, cxl, nvm-2x, nvm-8x, pcm, rram, mram, or figures such as
     /// read=300,persist=150,read-bw=8GB,write-bw=2GB,block=256 (ns, B/s, bytes)
     #[arg(long, value_name = "NAME|FIGURES")]
     profile: Option<Profile>,
