@@ -48,7 +48,7 @@ pub use column::Column;
 pub use engine::TableEngine;
 pub use error::{Error, Result};
 pub use key::{KEY_LEN_MAX, KeyRange, KeySchema};
-pub use method::{Footprint, Kind, Method, Ticket};
+pub use method::{Footprint, Kind, Method, Ticket, Wear};
 pub use partition::Partition;
 pub use registration::{ENGINES, REGISTRATIONS};
 pub use row::{Change, Field, FixedMut, FixedRef, Row, RowRef};

@@ -26,6 +26,8 @@ mod undo_log;
 
 pub use kind::Kind;
 
+use halite_alloc::heap::{Heap, Usage};
+
 use crate::component::Component;
 use crate::index::Direction;
 use crate::write_set::WriteSet;
@@ -55,6 +57,22 @@ impl Footprint {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.table + self.index + self.log + self.checkpoint + self.other
+    }
+}
+
+/// The wear of a heap's segments of 2 MiB since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wear {
+    /// Lines written back to the segment that has the most.
+    pub lines_max: u64,
+    /// Those of a segment on average.
+    pub lines_mean: f64,
+}
+
+impl Wear {
+    pub(crate) fn of(heap: &Heap) -> Result<Self> {
+        let Usage { lines_max, lines_mean, .. } = heap.usage()?;
+        Ok(Self { lines_max, lines_mean })
     }
 }
 
@@ -179,6 +197,14 @@ pub trait Method {
     /// As [`Method::get`].
     fn footprint(&self) -> Result<Footprint>;
 
+    /// The wear of its heap, if it has one that persists.
+    ///
+    /// # Errors
+    /// As [`Method::get`].
+    fn wear(&self) -> Result<Option<Wear>> {
+        Ok(None)
+    }
+
     /// Checks all that is stored: bytes, order of keys, that indexes and tables agree, and that no space is lost.
     ///
     /// # Errors
@@ -252,6 +278,10 @@ impl<M: Method + ?Sized> Method for Box<M> {
 
     fn footprint(&self) -> Result<Footprint> {
         (**self).footprint()
+    }
+
+    fn wear(&self) -> Result<Option<Wear>> {
+        (**self).wear()
     }
 
     fn verify(&mut self) -> Result<()> {

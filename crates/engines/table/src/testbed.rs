@@ -56,7 +56,7 @@ pub use self::open::{PARTITIONS_MAX, TableOptions};
 use self::procedure::Registered;
 pub use self::procedure::{Procedure, Records};
 pub use self::transaction::Transaction;
-use crate::method::{Footprint, Kind, Method, Ticket, View};
+use crate::method::{Footprint, Kind, Method, Ticket, View, Wear};
 use crate::{Catalog, Error, Partition, Result};
 
 /// A partition of any method.
@@ -260,6 +260,16 @@ impl Testbed {
             all.other += other;
         }
         Ok(all)
+    }
+
+    /// The wear of each partition's heap, if its method has one that persists.
+    ///
+    /// # Errors
+    /// Those of the method.
+    pub fn wear(&self) -> Result<Vec<Wear>> {
+        self.check_outside("a look at the wear")?;
+        let all = (0..self.partitions.len()).map(|number| self.lock(number).method().wear());
+        all.filter_map(Result::transpose).collect()
     }
 
     /// Checks all that is stored. Returns the number of rows.

@@ -172,6 +172,17 @@ fn cells_are_within_a_tenth_of_the_cost_model_but_for_those_that_are_named() {
 }
 
 #[test]
+fn a_footprint_has_parts_and_heaps_wear() {
+    let rows = rows(&["footprint"]);
+    for method in METHODS {
+        assert!(of(&rows, method, "total-per-user-byte")[0].value > 1.0, "{method}");
+        let wear = of(&rows, method, "wear");
+        assert_eq!(wear.len(), usize::from(IN_POOL.contains(&method)), "{method}");
+        assert!(wear.iter().all(|row| row.value >= 1.0), "{method}: {wear:?}");
+    }
+}
+
+#[test]
 fn a_checkpoint_is_smaller_than_its_tuples() {
     let rows = rows(&["checkpoint"]);
     let ratio = of(&rows, "inp", "per-user-byte")[0].value;

@@ -38,7 +38,7 @@ use halite_sim::planted;
 pub use self::snapshot::Snapshot;
 use self::snapshot::TreeRows;
 use super::catalog_slot::{self, CatalogSlot, OWNERS_END, check_ids, owner};
-use super::{Footprint, Method, Rows, Ticket, View};
+use super::{Footprint, Method, Rows, Ticket, View, Wear};
 use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::cow_heap::{self, Alteration, CowHeap, HOUSE, NODE_LEN, Reclaimed};
@@ -270,6 +270,11 @@ impl Method for NvmCow {
     fn footprint(&self) -> Result<Footprint> {
         self.check()?;
         self.used()
+    }
+
+    fn wear(&self) -> Result<Option<Wear>> {
+        self.check()?;
+        Wear::of(&self.store.shared().heap()).map(Some)
     }
 
     fn verify(&mut self) -> Result<()> {

@@ -36,7 +36,7 @@ use self::recent::Recent;
 use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
 use super::house::{self, root_of};
 use super::undo_log::{self, UndoLog};
-use super::{Footprint, Method, Rows, Ticket};
+use super::{Footprint, Method, Rows, Ticket, Wear};
 use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileScan, NonVolatileTree, TreeHeader};
@@ -284,6 +284,11 @@ impl Method for NvmInP {
     fn footprint(&self) -> Result<Footprint> {
         self.check()?;
         self.used()
+    }
+
+    fn wear(&self) -> Result<Option<Wear>> {
+        self.check()?;
+        Wear::of(&self.heap).map(Some)
     }
 
     fn verify(&mut self) -> Result<()> {

@@ -57,7 +57,7 @@ use self::memtable::Memtable;
 use super::catalog_slot::{CatalogSlot, check_ids, indexes};
 use super::house::{self, root_of};
 use super::undo_log::{self, UndoLog};
-use super::{Footprint, Method, Rows, Ticket};
+use super::{Footprint, Method, Rows, Ticket, Wear};
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileTree};
 use crate::write_set::WriteSet;
@@ -315,6 +315,11 @@ impl Method for NvmLog {
     fn footprint(&self) -> Result<Footprint> {
         self.check()?;
         self.used()
+    }
+
+    fn wear(&self) -> Result<Option<Wear>> {
+        self.check()?;
+        Wear::of(&self.heap).map(Some)
     }
 
     fn verify(&mut self) -> Result<()> {

@@ -1,4 +1,5 @@
-//! The space of each method by use, behind a load and a write-heavy run ("Storage Footprint").
+//! The space of each method by use, behind a load and a write-heavy run ("Storage Footprint"), and how evenly the run and the
+//! load wear the segments of 2 MiB of its heap.
 
 use halite::Durability;
 use halite_workload::ycsb003::{Mix, Skew, Workload};
@@ -48,7 +49,7 @@ fn once(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
                 .map_err(|error| of_table(kind.name(), "tell its footprint", error))?;
             let user = (workload.tuples * TUPLE) as f64;
             let of = |name: &str, bytes: u64| Sample::new(name, "B", bytes as f64);
-            Ok(vec![
+            let mut samples = vec![
                 of("table", used.table),
                 of("index", used.index),
                 of("log", used.log),
@@ -56,7 +57,13 @@ fn once(setting: &Setting<'_>, run: &mut Run<'_>) -> Result<()> {
                 of("other", used.other),
                 of("total", used.total()),
                 Sample::new("total-per-user-byte", "B/B", used.total() as f64 / user),
-            ])
+            ];
+            let wear =
+                testbed.wear().map_err(|error| of_table(kind.name(), "tell its wear", error))?;
+            let uneven = wear.iter().map(|wear| wear.lines_max as f64 / wear.lines_mean);
+            samples
+                .extend(uneven.reduce(f64::max).map(|most| Sample::new("wear", "max/mean", most)));
+            Ok(samples)
         };
         Contender::new(kind.name(), measure).with_source("total-per-user-byte", source(kind))
     };
