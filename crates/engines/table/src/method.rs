@@ -228,6 +228,7 @@ impl<M: Method + ?Sized> Method for Box<M> {
     }
 
     fn contains(&self, table: &Table, key: &[u8]) -> Result<bool> {
+        let _in = Component::Storage.enter();
         (**self).contains(table, key)
     }
 

@@ -94,6 +94,7 @@ impl NonVolatileTree {
     /// # Errors
     /// As [`NonVolatileTree::get`].
     pub fn contains(&self, heap: &Heap, key: &[u8]) -> Result<bool> {
+        let _in = Component::Index.enter();
         let found = self.descend(heap, key, |_, _, _| ())?;
         let leaf = self.leaf(heap, found.leaf)?;
         Ok(self.tagged(heap, found, leaf, (key, hash(key, self.salt)))?.is_some())
