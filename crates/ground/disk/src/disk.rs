@@ -1,5 +1,6 @@
 //! The disk: a folder's files, and the interface to them.
 
+use std::borrow::Cow;
 use std::fs;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,9 @@ pub struct Disk(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     backing: Backing,
+    /// In memory and of a model, the beginning of the names of the folder's files: nothing, or the folder's own name and
+    /// `/` ([`Disk::subfolder`]).
+    prefix: Box<str>,
     kernel: Kernel,
     handles: Handles,
     counters: Arc<Counters>,
@@ -84,7 +88,33 @@ impl Disk {
         Self::with_backing(Path::new("model"), Backing::Model(model.clone()))
     }
 
+    /// A folder in this one, with files and traffic of its own, in the same room and under the same power. With `create`,
+    /// it is made durably.
+    ///
+    /// # Errors
+    /// [`Error::Name`]; those of [`Disk::folder`].
+    pub fn subfolder(&self, name: &str, create: bool) -> Result<Self> {
+        let path = self.path_of(name)?;
+        let backing = match &self.0.backing {
+            Backing::Folder(folder) => {
+                let failures = folder.kernel().failures().cloned();
+                Backing::Folder(Folder::open(&path, create, failures)?)
+            }
+            Backing::Memory(files) => Backing::Memory(Arc::clone(files)),
+            Backing::Model(model) => Backing::Model(model.clone()),
+        };
+        let prefix = match &backing {
+            Backing::Folder(_) => String::new(),
+            Backing::Memory(_) | Backing::Model(_) => format!("{}{name}/", self.0.prefix),
+        };
+        Ok(Self::with_prefix(&path, backing, &prefix))
+    }
+
     fn with_backing(path: &Path, backing: Backing) -> Self {
+        Self::with_prefix(path, backing, "")
+    }
+
+    fn with_prefix(path: &Path, backing: Backing, prefix: &str) -> Self {
         let (path, counters) = (path.to_owned(), Arc::default());
         let kernel = match &backing {
             Backing::Folder(folder) => folder.kernel().clone(),
@@ -93,6 +123,7 @@ impl Disk {
         Self(Arc::new(Inner {
             path,
             backing,
+            prefix: prefix.into(),
             kernel,
             handles: Handles::new(),
             counters,
@@ -124,7 +155,9 @@ impl Disk {
     pub fn list(&self) -> Result<Vec<(String, u64)>> {
         match &self.0.backing {
             Backing::Folder(folder) => folder.list(),
-            Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => Ok(files.list()),
+            Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
+                Ok(files.list(&self.0.prefix))
+            }
         }
     }
 
@@ -142,7 +175,8 @@ impl Disk {
                 Writer::of_file(self, path, file, 0)
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                let inode = files.create(name, self.asker(&path, Location::caller()))?;
+                let inode =
+                    files.create(&self.full(name), self.asker(&path, Location::caller()))?;
                 Writer::of_memory(self, path, files, inode, 0)
             }
         })
@@ -168,7 +202,8 @@ impl Disk {
                 Writer::of_file(self, path, file, len)
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                let inode = files.append(name, len, self.asker(&path, Location::caller()))?;
+                let inode =
+                    files.append(&self.full(name), len, self.asker(&path, Location::caller()))?;
                 Writer::of_memory(self, path, files, inode, len)
             }
         })
@@ -186,7 +221,7 @@ impl Disk {
                 File::of_file(path, self, file, len)
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                let inode = files.open(name, &path)?;
+                let inode = files.open(&self.full(name), &path)?;
                 let len = inode.bytes.read().len() as u64;
                 File::of_memory(path, Arc::clone(&self.0.counters), inode, len)
             }
@@ -232,7 +267,8 @@ impl Disk {
         match &self.0.backing {
             Backing::Folder(folder) => folder.rename(from, to),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                files.rename(from, to, self.asker(&path, Location::caller()))
+                let (from, to) = (self.full(from), self.full(to));
+                files.rename(&from, &to, self.asker(&path, Location::caller()))
             }
         }
     }
@@ -248,7 +284,7 @@ impl Disk {
         match &self.0.backing {
             Backing::Folder(folder) => folder.remove(name),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                files.remove(name, self.asker(&path, Location::caller()))
+                files.remove(&self.full(name), self.asker(&path, Location::caller()))
             }
         }
     }
@@ -272,7 +308,7 @@ impl Disk {
         match &self.0.backing {
             Backing::Folder(folder) => folder.sync(),
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                files.sync_names(self.asker(self.path(), site))
+                files.sync_names(&self.0.prefix, self.asker(self.path(), site))
             }
         }
     }
@@ -344,6 +380,14 @@ impl Disk {
     pub(crate) fn path_to_change(&self, name: &str) -> Result<PathBuf> {
         self.check_synced()?;
         self.path_of(name)
+    }
+
+    /// The name that a file in memory or of a model has among those of all folders.
+    pub(crate) fn full<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        match &*self.0.prefix {
+            "" => Cow::Borrowed(name),
+            prefix => Cow::Owned(format!("{prefix}{name}")),
+        }
     }
 
     fn path_of(&self, name: &str) -> Result<PathBuf> {

@@ -159,7 +159,7 @@ impl State {
             Happened::Disregarded => {}
             Happened::Failed => {
                 let action = match event {
-                    FileEvent::SyncFolder => "sync the folder",
+                    FileEvent::SyncFolder { .. } => "sync the folder",
                     _ => "sync the file",
                 };
                 self.events.push(event.failed());
@@ -204,10 +204,15 @@ impl MemoryFiles {
         self.state.lock()
     }
 
-    pub(crate) fn list(&self) -> Vec<(String, u64)> {
+    /// The names in a folder, without its prefix, and the lengths.
+    pub(crate) fn list(&self, prefix: &str) -> Vec<(String, u64)> {
         let len = |inode: &Inode| inode.bytes.read().len() as u64;
         let state = self.state();
-        state.names.iter().map(|(name, inode)| (name.to_string(), len(inode))).collect()
+        let names = state.names.iter().filter_map(|(name, inode)| {
+            let name = name.strip_prefix(prefix).filter(|name| !name.contains('/'))?;
+            Some((name.to_owned(), len(inode)))
+        });
+        names.collect()
     }
 
     pub(crate) fn create(&self, name: &str, asker: Asker<'_>) -> Result<Arc<Inode>> {
@@ -319,8 +324,9 @@ impl MemoryFiles {
         Ok(())
     }
 
-    pub(crate) fn sync_names(&self, asker: Asker<'_>) -> Result<()> {
-        self.state().happen(asker, FileEvent::SyncFolder, &[])
+    /// Syncs the names of a folder, which begin with its prefix.
+    pub(crate) fn sync_names(&self, prefix: &str, asker: Asker<'_>) -> Result<()> {
+        self.state().happen(asker, FileEvent::SyncFolder { folder: prefix.into() }, &[])
     }
 
     pub(crate) fn event(&self, number: u32) -> Option<FileEvent> {

@@ -77,22 +77,25 @@ pub enum FileEvent {
         /// The name.
         name: Arc<str>,
     },
-    /// The kernel made all names durable.
-    SyncFolder,
+    /// The kernel made all names in a folder durable.
+    SyncFolder {
+        /// The beginning of these names: nothing, or the name of a [`Disk::subfolder`](crate::Disk::subfolder) and `/`.
+        folder: Arc<str>,
+    },
     /// The kernel failed to do so: no name is more certain than before.
     SyncFolderFailed,
 }
 
 impl FileEvent {
     pub(crate) fn is_sync(&self) -> bool {
-        matches!(self, Self::Sync { .. } | Self::SyncFolder)
+        matches!(self, Self::Sync { .. } | Self::SyncFolder { .. })
     }
 
     /// The event that is recorded if this one fails.
     pub(crate) fn failed(self) -> Self {
         match self {
             Self::Sync { file } => Self::SyncFailed { file },
-            Self::SyncFolder => Self::SyncFolderFailed,
+            Self::SyncFolder { .. } => Self::SyncFolderFailed,
             other => other,
         }
     }

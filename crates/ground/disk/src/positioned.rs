@@ -98,7 +98,8 @@ impl Disk {
                 positioned.inspect_err(|_| drop(folder.remove(name)))
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                let inode = files.create(name, self.asker(&path, Location::caller()))?;
+                let inode =
+                    files.create(&self.full(name), self.asker(&path, Location::caller()))?;
                 Ok(PositionedFile::of_memory(self, path, files, inode, access))
             }
         }
@@ -122,7 +123,7 @@ impl Disk {
                 PositionedFile::of_file(self, path, file, len, access)
             }
             Backing::Memory(files) | Backing::Model(DiskModel { files, .. }) => {
-                let inode = files.open(name, &path)?;
+                let inode = files.open(&self.full(name), &path)?;
                 Ok(PositionedFile::of_memory(self, path, files, inode, access))
             }
         }

@@ -56,6 +56,12 @@ impl Kernel {
         Self { failures }
     }
 
+    /// The failures that a test asks for.
+    #[must_use]
+    pub fn failures(&self) -> Option<&Failures> {
+        self.failures.as_ref()
+    }
+
     /// Makes a call.
     ///
     /// # Errors

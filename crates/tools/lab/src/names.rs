@@ -29,9 +29,15 @@ impl PendingNames {
         self.0.is_empty()
     }
 
-    /// All of them become durable.
-    pub(crate) fn settle(&mut self, names: &mut Names) {
-        self.0.drain(..).for_each(|(_, event)| rename(names, &event));
+    /// Whether there are some of names in a folder, which begin with its prefix.
+    pub(crate) fn has_some_in(&self, folder: &str) -> bool {
+        self.0.iter().any(|(_, event)| is_in(folder, event))
+    }
+
+    /// Those of names in a folder become durable.
+    pub(crate) fn settle(&mut self, folder: &str, names: &mut Names) {
+        let settled = self.0.extract_if(.., |(_, event)| is_in(folder, event));
+        settled.for_each(|(_, event)| rename(names, &event));
     }
 
     /// The files that a name may lead to after a power cut.
@@ -102,6 +108,12 @@ impl PendingNames {
     }
 }
 
+/// Whether a change is of names in a folder; a rename is of two names in one.
+fn is_in(folder: &str, event: &FileEvent) -> bool {
+    let in_it = |name: &str| name.strip_prefix(folder).is_some_and(|rest| !rest.contains('/'));
+    renamed(event).all(|name| in_it(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +160,18 @@ mod tests {
             told(&pending.ways(&certain)),
             ["0: a=0", "10: ", "11: a=0 b=1", "11: b=1", "12: a=2", "12: a=2 b=1"]
         );
+    }
+
+    #[test]
+    fn a_sync_of_a_folder_settles_its_own_names_only() {
+        let mut pending = pending(vec![create(0, "a"), create(1, "0/a"), create(2, "1/a")]);
+        let mut certain = Names::new();
+        for (folder, left) in [("2/", 3), ("0/", 2), ("", 1)] {
+            pending.settle(folder, &mut certain);
+            assert_eq!(pending.0.len(), left);
+        }
+        assert!(pending.has_some_in("1/") && !pending.has_some_in(""));
+        assert_eq!(certain, Names::from([("a".into(), 0), ("0/a".into(), 1)]));
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl<'a> Pending<'a> {
             Some(FileEvent::Sync { file }) => {
                 self.lens.contains_key(&file) || self.files.shrinks(sync_of(file), self.trace)
             }
-            Some(FileEvent::SyncFolder) => !self.names.is_empty(),
+            Some(FileEvent::SyncFolder { folder }) => self.names.has_some_in(&folder),
             Some(_) => false,
         }
     }
@@ -131,10 +131,10 @@ impl<'a> Pending<'a> {
                     disk.folder.lens.insert(file, len);
                 }
             }
-            Some(FileEvent::SyncFolder) => {
-                let mut folder = disk.folder.clone();
-                self.names.settle(&mut folder.names);
-                disk.set_folder(folder);
+            Some(FileEvent::SyncFolder { folder }) => {
+                let mut all = disk.folder.clone();
+                self.names.settle(&folder, &mut all.names);
+                disk.set_folder(all);
             }
             _ => {}
         }

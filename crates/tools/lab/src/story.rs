@@ -137,7 +137,7 @@ fn name_of_file_event(event: &FileEvent) -> String {
         FileEvent::SyncFailed { file } => format!("the sync of file {file} that fails"),
         FileEvent::Rename { from, to, .. } => format!("the renaming of {from} to {to}"),
         FileEvent::Remove { name } => format!("the removal of {name}"),
-        FileEvent::SyncFolder => "the sync of the folder of files".to_owned(),
+        FileEvent::SyncFolder { folder } => format!("the sync of the folder of files {folder:?}"),
         FileEvent::SyncFolderFailed => "the sync of the folder of files that fails".to_owned(),
     }
 }

@@ -216,10 +216,7 @@ impl Place<'_> {
     fn disk(&self, number: usize) -> Result<Disk> {
         let options = self.options;
         let disk = if let Some(disk) = &options.disk {
-            if number > 0 {
-                return Err(Error::Partitions { asked: number as u64 + 1, max: 1 });
-            }
-            disk.clone()
+            disk.subfolder(&number.to_string(), !self.is_made)?
         } else if options.pool_options.in_memory || options.pool_options.medium.is_some() {
             Disk::in_memory_up_to(options.pool_options.size_max)
         } else {

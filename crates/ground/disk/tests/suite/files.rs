@@ -48,6 +48,27 @@ fn what_is_written_in_pieces_of_any_length_reads_back() {
 }
 
 #[test]
+fn folders_of_a_disk_have_files_of_their_own() {
+    with_disks(|disk| {
+        let [first, second] = ["0", "1"].map(|name| disk.subfolder(name, true).unwrap());
+        for (folder, text) in [(&disk, "all"), (&first, "one"), (&second, "two")] {
+            let mut writer = folder.create("log").unwrap();
+            writer.write(text.as_bytes()).unwrap();
+            writer.sync().unwrap();
+            folder.sync().unwrap();
+        }
+        first.rename("log", "old").unwrap();
+        assert_eq!(first.list().unwrap(), [("old".to_owned(), 3)]);
+        assert!(matches!(first.open("log"), Err(Error::Missing { .. })));
+        assert_eq!((read(&first, "old"), read(&second, "log")), (b"one".to_vec(), b"two".to_vec()));
+        assert_eq!(disk.list().unwrap(), [("log".to_owned(), 3)]);
+        second.remove("log").unwrap();
+        assert_eq!((second.list().unwrap().len(), read(&disk, "log")), (0, b"all".to_vec()));
+        assert!(matches!(disk.subfolder("a/b", true), Err(Error::Name { .. })));
+    });
+}
+
+#[test]
 fn a_file_that_is_opened_again_is_cut_and_goes_on_there() {
     with_disks(|disk| {
         let first = bytes(2_500_000, 1);

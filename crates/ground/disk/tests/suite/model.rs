@@ -59,7 +59,7 @@ fn what_happens_to_files_is_recorded_with_its_bytes() {
         (FileEvent::Write { file: 0, at: 0 }, b"twoparts"),
         (FileEvent::Sync { file: 0 }, b""),
         (FileEvent::Rename { file: 0, from: name("new"), to: name("current") }, b""),
-        (FileEvent::SyncFolder, b""),
+        (FileEvent::SyncFolder { folder: "".into() }, b""),
         (FileEvent::Cut { file: 0, len: 3 }, &[0; 5]),
         (FileEvent::Write { file: 0, at: 0 }, b"two"),
         (FileEvent::Remove { name: name("current") }, b""),
