@@ -57,10 +57,16 @@ pub enum Histories {
     NvmInP,
     /// A partition under NVM-Log.
     NvmLog,
+    /// The same with small memtables, in longer histories.
+    DeepNvmLog,
     /// A partition under NVM-CoW, with snapshots.
     NvmCow,
-    /// Two partitions of a testbed, and transactions over both.
+    /// Two partitions of a testbed in a pool, under NVM-InP, and transactions over both.
     Testbed,
+    /// The same under InP, with files.
+    TestbedInP,
+    /// The same under CoW, with files and views.
+    TestbedCow,
 }
 
 impl Histories {
@@ -92,8 +98,11 @@ impl Histories {
             Self::Log => "table, Log".to_owned(),
             Self::NvmInP => "table, NVM-InP".to_owned(),
             Self::NvmLog => "table, NVM-Log".to_owned(),
+            Self::DeepNvmLog => "table, NVM-Log with small memtables".to_owned(),
             Self::NvmCow => "table, NVM-CoW".to_owned(),
             Self::Testbed => "table, two partitions".to_owned(),
+            Self::TestbedInP => "table, two partitions under InP".to_owned(),
+            Self::TestbedCow => "table, two partitions under CoW".to_owned(),
         }
     }
 }
@@ -120,10 +129,10 @@ macro_rules! bugs {
         /// All of them.
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
-                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, Heap, InP,
+                Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, DeepNvmLog, Heap, InP,
                 Indexlog, Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, NvmLog, Objects, Pages,
                 Partitions,
-                RenamedFiles, Snapshots, Space, Testbed,
+                RenamedFiles, Snapshots, Space, Testbed, TestbedCow, TestbedInP,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
             [$(PlantedBug {
@@ -313,6 +322,8 @@ bugs! {
         "The master record is written before the pages that it leads to are synced.";
     "table.page-reused-before-master" "table/src/index/cow_file/space.rs", CowTrees, PageCache, 20,
         "A page that a batch no longer needs is written again before the batch's master record is durable.";
+    "table.master-not-checked" "table/src/index/cow_file/master.rs", CowTrees, PageCache, 20,
+        "A master record is taken without a look at its check.";
     "table.cow-sync-does-nothing" "table/src/method/cow.rs", Cow, PageCache, 20,
         "A sync returns the ticket of commits that it has not made durable.";
     "table.log-not-synced" "table/src/method/redo_log.rs", InP, PageCache, 20,
@@ -351,6 +362,12 @@ bugs! {
         "A memtable is listed as immutable before the new mutable one is there.";
     "table.nvm-log-unfinished-output-kept" "table/src/method/nvm_log.rs", NvmLog, Memory, 20,
         "Opening does not drop what an unfinished compaction has built.";
+    "table.nvm-log-output-not-flushed" "table/src/method/nvm_log/compaction.rs", DeepNvmLog, Memory, 20,
+        "The slots that a compaction writes are shown before they are durable.";
+    "table.nvm-log-tombstone-dropped-early" "table/src/method/nvm_log/compaction.rs", DeepNvmLog, Memory, 20,
+        "A compaction drops a tombstone of a key that an older memtable has.";
+    "table.nvm-log-filter-without-tombstones" "table/src/method/nvm_log/compaction.rs", DeepNvmLog, Memory, 20,
+        "The filter of a merged memtable does not let the keys of tombstones pass.";
     "table.nvm-cow-sync-does-nothing" "table/src/method/nvm_cow.rs", NvmCow, Memory, 20,
         "A sync returns the ticket of commits that it has not made durable.";
     "table.nvm-cow-node-not-activated" "table/src/index/cow_heap/swap.rs", NvmCow, Memory, 20,
@@ -359,10 +376,18 @@ bugs! {
         "The slots that a sync replaces are free before the master leads to the new directory.";
     "table.nvm-cow-snapshot-not-waited-for" "table/src/index/cow_heap/swap.rs", NvmCow, Memory, 20,
         "The slots that a sync replaces are free though a snapshot reads them.";
+    "table.nvm-cow-entry-of-removed-row-stays" "table/src/method/nvm_cow/commit.rs", NvmCow, Memory, 20,
+        "The entry of a removed row stays in a secondary index.";
     "table.no-decision" "table/src/testbed/commit.rs", Testbed, Memory, 20,
         "A transaction over two partitions is committed to one after the other, without a decision.";
     "table.decision-stays" "table/src/testbed/coordinator.rs", Testbed, Memory, 20,
         "A decision that was carried out stays, and is carried out again at the next opening.";
+    "table.decision-removed-after-failure" "table/src/testbed/commit.rs", TestbedInP, FailingSyncs, 60,
+        "A decision is removed though the commit or the sync of a partition failed, which may be durable.";
+    "table.timestamps-not-reserved" "table/src/testbed/coordinator.rs", Testbed, Memory, 20,
+        "Timestamps are given out that are not reserved, and again behind the next opening.";
+    "table.cow-entry-not-looked-up" "table/src/method/cow.rs", TestbedCow, PageCache, 20,
+        "A unique index is not asked whether a committed row has an entry.";
 }
 
 #[cfg(test)]

@@ -20,10 +20,13 @@ use halite_lab::{
     Case, Effort, Explorer, Kind, Opener, Rules, Space, Store, Subject, Tally, Violation,
 };
 use halite_sim::planted::Bug;
+use halite_table::Kind as Method;
 use methods::{
-    CowStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage, NvmLogStorage,
+    CowStorage, DeepNvmLogStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage,
+    NvmLogStorage,
 };
 use small_stores::SmallStore;
+use testbed::Partitions;
 
 /// Looks at the histories of the first seeds, up to a violation; replays that.
 fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violation>, Tally) {
@@ -43,10 +46,13 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
         Histories::Log => return explore(&Methods::<LogStorage>::NEW, rules, look),
         Histories::NvmInP => return explore(&Methods::<NvmInPStorage>::NEW, rules, look),
         Histories::NvmLog => return explore(&Methods::<NvmLogStorage>::NEW, rules, look),
-        Histories::NvmCow => return explore(&Methods::<NvmCowStorage>::NEW, rules, look),
-        Histories::Testbed => {
-            return explore(&testbed::Partitions(halite_table::Kind::NvmInP), rules, look);
+        Histories::DeepNvmLog => {
+            return explore(&Methods::<DeepNvmLogStorage>::NEW, rules, look);
         }
+        Histories::NvmCow => return explore(&Methods::<NvmCowStorage>::NEW, rules, look),
+        Histories::Testbed => return explore(&Partitions::of(Method::NvmInP), rules, look),
+        Histories::TestbedInP => return explore(&Partitions::of(Method::InP), rules, look),
+        Histories::TestbedCow => return explore(&Partitions::of(Method::Cow), rules, look),
         Histories::Partitions => {
             let subject = indexlog("indexlog-partitions", &[Kind::Few, Kind::Mixed]);
             return explore(&subject.with_partitions(3), rules, look);

@@ -1,5 +1,5 @@
-//! The stores of the engine `table` come back from every power cut that the lab looks at, and each sync that they ask
-//! for is needed.
+//! The stores of the engine `table` come back from every power cut that the lab looks at. `table_mutants.rs` tells whether
+//! each fence and sync that they ask for is needed.
 //!
 //! `HALITE_LAB_SEEDS` sets how many histories there are under each set of rules.
 
@@ -8,16 +8,14 @@ mod methods;
 mod nonvolatile_tree;
 mod testbed;
 
-use std::collections::BTreeSet;
 use std::env;
-use std::sync::Arc;
 
 use cow_trees::Trees;
-use halite_lab::{Budget, Effort, Exploration, Explorer, Job, Plan, Rules, Subject, mutate, place};
+use halite_lab::{Effort, Explorer, Rules, Subject};
 use halite_table::Kind;
 use methods::{
-    CowStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage, NvmLogStorage,
-    SmallNvmInPStorage,
+    CowStorage, DeepNvmLogStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage,
+    NvmLogStorage, SmallNvmInPStorage,
 };
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
@@ -37,9 +35,6 @@ fn survives_few<S: Subject>(subject: &S, rules: Rules) {
     let effort = Effort { history_images_max: 60, nested_percent: [2, 2], ..Effort::default() };
     explore(subject, rules, if rules == Rules::Platform { 1 } else { 2 }, effort);
 }
-
-/// Histories in which a mutant may hide.
-const HISTORIES_MAX: u64 = 100;
 
 /// Explores so many histories, unless the environment says how many.
 fn survives<S: Subject>(subject: &S, rules: Rules, histories: u64) {
@@ -125,8 +120,33 @@ fn nvm_log_partitions_survive() {
 
 #[test]
 fn transactions_over_partitions_survive() {
-    let subject = Partitions(Kind::NvmInP);
+    let subject = Partitions::of(Kind::NvmInP);
     Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
+}
+
+#[test]
+fn transactions_over_partitions_with_views_survive() {
+    for rules in [Rules::Memory, Rules::FailingSyncs] {
+        survives_few(&Partitions::of(Kind::NvmCow), rules);
+    }
+}
+
+#[test]
+fn transactions_over_partitions_in_files_survive() {
+    for kind in [Kind::InP, Kind::Cow, Kind::Log] {
+        let subject = Partitions::of(kind);
+        RULES.into_iter().for_each(|rules| survives_few(&subject, rules));
+    }
+}
+
+#[test]
+fn transactions_over_partitions_survive_without_room() {
+    survives_few(&Partitions::SMALL, Rules::Memory);
+}
+
+#[test]
+fn nvm_log_partitions_with_small_memtables_survive() {
+    survives_few(&Methods::<DeepNvmLogStorage>::NEW, Rules::Memory);
 }
 
 #[test]
@@ -145,37 +165,4 @@ fn two_partitions_of_a_folder_survive_in_turns() {
 fn two_partitions_of_a_pool_survive_in_turns() {
     let subject = Methods::<NvmInPStorage>::in_turns("table:nvm-inp-in-turns", 2);
     Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
-}
-
-#[test]
-fn every_sync_of_the_trees_is_missed_if_it_is_left_out() {
-    every_sync_is_missed(Trees, "src/index/cow_file/", 5);
-}
-
-#[test]
-fn every_sync_of_inp_is_missed_if_it_is_left_out() {
-    every_sync_is_missed(Methods::<InPStorage>::NEW, "src/method/", 3);
-}
-
-/// Leaves out each sync that a part of the engine asks for, of which there are so many.
-fn every_sync_is_missed<S: Subject + Send + 'static>(subject: S, part: &str, syncs: usize) {
-    let jobs: Vec<Arc<dyn Job>> = vec![Arc::new(Exploration::new(subject, Rules::PageCache, 1))];
-    let plan = Plan { seed: 1, ..Plan::new(Budget::Histories(HISTORIES_MAX)) };
-    let part = format!("crates/engines/table/{part}");
-    let is_ours = |site| place(site).starts_with(&part);
-    let score = mutate(&plan, &jobs, &is_ours, &|_| ());
-    assert!(score.findings.is_empty(), "{:#?}", score.findings.first());
-    let mut survivors = Vec::new();
-    for verdict in &score.verdicts {
-        let caught = verdict.caught.as_ref().map_or("SURVIVES", |finding| &finding.case);
-        println!("{}: {caught}, {} histories", verdict.mutant, verdict.histories);
-        if verdict.caught.is_none() {
-            survivors.push(verdict.mutant.to_string());
-        }
-    }
-    assert!(survivors.is_empty(), "nothing needs {survivors:?}");
-    // Every request that a history reaches was judged.
-    let judged: BTreeSet<_> =
-        score.verdicts.iter().map(|verdict| place(verdict.mutant.site)).collect();
-    assert!(judged.len() >= syncs, "{judged:?}");
 }

@@ -57,24 +57,25 @@ impl Testbed {
         if let Some(error) = refused {
             if !error.is_refusal() {
                 // The partition may have the changes durably: the next opening carries the decision out in all of them.
+                planted!("table.decision-removed-after-failure", coordinator.forget()?);
                 coordinator.fail(&error);
                 return Err(error);
             }
             let taken_back = (|| {
                 let inverse: Vec<_> = decided[..committed].iter().map(Part::inverse).collect();
-                coordinator.decide(&Decision::Rows(inverse.clone()))?;
+                coordinator.decide(&Decision::Back(inverse.clone()))?;
                 for (part, (_, partition)) in inverse.iter().zip(&mut parts) {
                     part.apply(partition)?;
                 }
                 coordinator.forget()
             })();
-            if let Err(failure) = &taken_back {
-                coordinator.fail(failure);
-            }
+            // Without that, the next opening decides about it: nobody is to be told that it was refused.
+            taken_back.inspect_err(|failure| coordinator.fail(failure))?;
             return Err(error);
         }
         for (_, part) in &mut parts {
             if let Err(error) = part.sync() {
+                planted!("table.decision-removed-after-failure", coordinator.forget()?);
                 coordinator.fail(&error);
                 return Err(error);
             }
@@ -87,6 +88,7 @@ impl Testbed {
         let Some(decision) = self.coordinator.get_mut().pending()? else { return Ok(()) };
         match &decision {
             Decision::Rows(parts) => self.finish_rows(parts)?,
+            Decision::Back(parts) => parts.iter().try_for_each(|part| self.apply(part))?,
             Decision::Statement(statement) => {
                 for shared in &mut self.partitions {
                     statement.settle(shared.partition.get_mut())?;
@@ -104,7 +106,7 @@ impl Testbed {
         }
         // A partition has no room for it: nobody was told that it happened, and so it does not.
         let inverse: Vec<_> = parts.iter().map(Part::inverse).collect();
-        self.coordinator.get_mut().decide(&Decision::Rows(inverse.clone()))?;
+        self.coordinator.get_mut().decide(&Decision::Back(inverse.clone()))?;
         inverse.iter().try_for_each(|part| self.apply(part))
     }
 

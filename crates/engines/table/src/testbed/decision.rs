@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  rows:       1 u8 | partitions u32 | (number u32 | rows u32 | (table u32 | key | before | after)..)..
+//!  back:       3 u8 | the same
 //!  statement:  2 u8 | kind u8 | name | second name
 //!  bytes:      len u32 | bytes        before, after: 0 u8, or 1 u8 and bytes
 //! ```
 //!
-//! A decision of rows has both images, so that it can be carried out, or taken back if a partition has no room for it. A
-//! statement that makes something is taken back, and any other one is carried out: either way all partitions end alike.
+//! A decision of rows has both images, so that it can be carried out, or taken back if a partition has no room for it: the
+//! decision to take it back, which is its inverse, is there in its place then, and is not taken back itself. A statement that makes something is taken back, and any other one is carried out: either way all partitions end alike.
 
 use super::AnyPartition;
 use crate::write_set::RowWrite;
@@ -44,6 +45,7 @@ pub(super) enum Statement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
     Rows(Vec<Part>),
+    Back(Vec<Part>),
     Statement(Statement),
 }
 
@@ -149,8 +151,8 @@ impl Decision {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut to = Vec::new();
         match self {
-            Self::Rows(parts) => {
-                to.push(1);
+            Self::Rows(parts) | Self::Back(parts) => {
+                to.push(if matches!(self, Self::Rows(_)) { 1 } else { 3 });
                 put_number(&mut to, parts.len());
                 for Part { partition, rows } in parts {
                     put_number(&mut to, *partition);
@@ -177,7 +179,7 @@ impl Decision {
     pub(super) fn decode(mut from: &[u8]) -> Option<Self> {
         let from = &mut from;
         let decision = match take(from, 1)? {
-            [1] => {
+            [kind @ (1 | 3)] => {
                 let mut parts = Vec::new();
                 for _ in 0..take_number(from)? {
                     let partition = take_number(from)? as usize;
@@ -192,7 +194,7 @@ impl Decision {
                     }
                     parts.push(Part { partition, rows });
                 }
-                Self::Rows(parts)
+                if *kind == 1 { Self::Rows(parts) } else { Self::Back(parts) }
             }
             [2] => {
                 let kind = take(from, 1)?[0];
@@ -263,7 +265,10 @@ mod tests {
         );
         let part =
             (0..100_usize, vec(row, 0..5)).prop_map(|(partition, rows)| Part { partition, rows });
-        let rows = vec(part, 0..4).prop_map(Decision::Rows);
+        let rows = (vec(part, 0..4), any::<bool>()).prop_map(|(parts, is_back)| match is_back {
+            true => Decision::Back(parts),
+            false => Decision::Rows(parts),
+        });
         let statement = (1..7_u8, "[a-z]{1,9}", "[a-z]{1,9}").prop_map(|(kind, name, second)| {
             Decision::Statement(Statement::of_parts(kind, name, second).unwrap())
         });
@@ -277,7 +282,7 @@ mod tests {
             let read = Decision::decode(&bytes).unwrap();
             // A statement with one name forgets the other one.
             prop_assert_eq!(read.encode(), Decision::decode(&read.encode()).unwrap().encode());
-            if let Decision::Rows(_) = decision {
+            if !matches!(decision, Decision::Statement(_)) {
                 prop_assert_eq!(&read, &decision);
             }
             prop_assert_eq!(Decision::decode(&bytes[..cut.index(bytes.len())]), None);

@@ -94,14 +94,19 @@ impl Testbed {
             return change(only);
         }
         possible(parts[0].catalog())?;
+        // A partition that failed before refuses here, when nothing is decided.
+        parts.iter_mut().try_for_each(|part| part.sync().map(drop))?;
         let mut coordinator = self.coordinator.lock();
         coordinator.decide(&Decision::Statement(statement.clone()))?;
         let mut happened = 0;
         let changed = parts.iter_mut().try_for_each(|part| change(part).map(|()| happened += 1));
         if changed.is_err() {
-            let mut settle =
-                |part: &mut AnyPartition| statement.settle(part).map(|()| happened += 1);
-            let settled = parts.iter_mut().try_for_each(|part| settle(part));
+            // A partition that failed in the midst may have the change durably. Its sync fails, too, and the next opening
+            // settles the statement in all of them.
+            let settled = parts.iter_mut().try_for_each(|part| {
+                statement.settle(part).map(|()| happened += 1)?;
+                part.sync().map(drop)
+            });
             if let Err(error) = settled
                 && (happened > 0 || !error.is_refusal())
             {

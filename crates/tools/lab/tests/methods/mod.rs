@@ -18,24 +18,32 @@ use halite_lab::{Action, Digest, Random, Refusal, Subject, World};
 use halite_pmem::Medium;
 
 use self::open::Open;
-use self::refusal::refusal;
-use self::steps::{Step, draw, draw_first, model};
+pub(crate) use self::refusal::{is_full, refusal};
+use self::steps::{Step, Work, draw, draw_first, model};
 pub(crate) use self::storage::*;
 
 /// The subject of a method.
 pub(crate) struct Methods<S> {
     name: &'static str,
     partitions: usize,
+    /// Whether each history ends with a process that is killed while it maintains the partition.
+    is_killed: bool,
     _storage: PhantomData<fn() -> S>,
 }
 
 impl<S: Storage> Methods<S> {
     /// One partition.
-    pub(crate) const NEW: Self = Self { name: S::NAME, partitions: 1, _storage: PhantomData };
+    pub(crate) const NEW: Self =
+        Self { name: S::NAME, partitions: 1, is_killed: false, _storage: PhantomData };
 
     /// Some partitions of one medium, which take steps in turns. Each becomes durable by itself.
     pub(crate) const fn in_turns(name: &'static str, partitions: usize) -> Self {
-        Self { name, partitions, _storage: PhantomData }
+        Self { name, partitions, is_killed: false, _storage: PhantomData }
+    }
+
+    /// One partition, whose process is killed while it maintains that.
+    pub(crate) const fn killed(name: &'static str) -> Self {
+        Self { name, partitions: 1, is_killed: true, _storage: PhantomData }
     }
 }
 
@@ -60,6 +68,21 @@ impl<S: Storage> Subject for Methods<S> {
             20..36 => Action::KillWithin(Some(draw(random)), random.below(60) as u32),
             _ => Action::Step(draw(random)),
         };
+        if self.is_killed {
+            let steps = (0..4 + random.below(8)).map(|_| Action::Step(draw(random)));
+            let mut history: Vec<_> = steps.collect();
+            let work = if random.below(2) == 0 { Work::Reclaim } else { Work::Checkpoint };
+            let step = Step { partition: 0, work };
+            history.push(Action::KillWithin(Some(step), random.below(40) as u32));
+            return history;
+        }
+        if S::IS_LONG {
+            let long = |random: &mut Random| match random.below(20) {
+                0 => action(random),
+                _ => Action::Step(draw(random)),
+            };
+            return (0..20 + random.below(20)).map(|_| long(random)).collect();
+        }
         (0..1 + random.below(12)).map(|_| action(random)).collect()
     }
 

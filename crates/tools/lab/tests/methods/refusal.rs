@@ -7,7 +7,7 @@ use halite_table::index::Error as IndexError;
 use halite_wal::Error as LogError;
 
 /// Whether a partition has no room for a change.
-pub(super) fn is_full(error: &Error) -> bool {
+pub(crate) fn is_full(error: &Error) -> bool {
     match error {
         Error::Heap(error) => matches!(**error, SpaceError::Full { .. }),
         Error::Index(error) => matches!(**error, IndexError::Heap(SpaceError::Full { .. })),
@@ -16,7 +16,7 @@ pub(super) fn is_full(error: &Error) -> bool {
 }
 
 /// The refusal that an error is.
-pub(super) fn refusal(error: &Error) -> Refusal {
+pub(crate) fn refusal(error: &Error) -> Refusal {
     let is_named = match error {
         Error::Heap(error) => named(error),
         Error::Index(error) => match &**error {

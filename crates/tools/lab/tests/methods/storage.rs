@@ -31,6 +31,9 @@ pub(crate) trait Storage {
     /// Whether that is so little that steps fill it. What is refused then is an error that `refusal.rs` knows.
     const FILLS: bool = false;
 
+    /// Whether histories are longer than others, with fewer crashes within: what they reach takes many steps.
+    const IS_LONG: bool = false;
+
     fn open(medium: &Medium) -> Result<Self::Method>;
 
     /// Opens some partitions of one medium, for [`Methods::in_turns`].
@@ -198,6 +201,24 @@ impl Storage for NvmLogStorage {
         let segments = segments(medium, Self::CAPACITY)?;
         let options =
             nvm_log::Options { node_len: 256, memtable_bytes: 2_000, fanout: 2, step_keys: 5 };
+        NvmLog::open(&segments.device(1), options)
+    }
+}
+
+/// NVM-Log with memtables that two rows fill, so that keys are in several of them at once.
+pub(crate) enum DeepNvmLogStorage {}
+
+impl Storage for DeepNvmLogStorage {
+    type Method = NvmLog;
+
+    const NAME: &'static str = "table:nvm-log-deep";
+    const CAPACITY: u64 = 32 << 20;
+    const IS_LONG: bool = true;
+
+    fn open(medium: &Medium) -> Result<NvmLog> {
+        let segments = segments(medium, Self::CAPACITY)?;
+        let options =
+            nvm_log::Options { node_len: 256, memtable_bytes: 300, fanout: 2, step_keys: 30 };
         NvmLog::open(&segments.device(1), options)
     }
 }

@@ -15,6 +15,7 @@
 
 use halite_codec::{Reader, Seed, check_front, put_front};
 use halite_disk::PositionedFile;
+use halite_sim::planted;
 
 use super::page::{MASTERS, Pages};
 use crate::index::btree::{LEVELS_MAX, Root};
@@ -70,7 +71,10 @@ impl Master {
 
     /// A record, if these bytes are one.
     fn decode(bytes: &[u8]) -> Found {
-        let Ok(content) = check_front(&bytes[..LEN], SEED) else { return Found::Nothing };
+        let record = &bytes[..LEN];
+        let checked =
+            planted!("table.master-not-checked", Ok(&record[8..]), check_front(record, SEED));
+        let Ok(content) = checked else { return Found::Nothing };
         Self::fields(Reader(content)).unwrap_or(Found::Nothing)
     }
 

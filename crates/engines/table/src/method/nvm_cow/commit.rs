@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use halite_alloc::heap::NvPtr;
+use halite_sim::planted;
 
 use super::{NvmCow, is_full};
 use crate::method::Method;
@@ -70,7 +71,11 @@ impl NvmCow {
         }
         for (index, entry, write) in writes.entries() {
             match &write.after {
-                None => self.store.remove(index.0, entry)?,
+                None => planted!(
+                    "table.nvm-cow-entry-of-removed-row-stays",
+                    None,
+                    self.store.remove(index.0, entry)?
+                ),
                 Some(key) => {
                     let tuple = self.tuple_of(index, key, &tuples)?;
                     self.store.put(index.0, entry, tuple)?

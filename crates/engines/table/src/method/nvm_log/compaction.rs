@@ -26,6 +26,7 @@
 use std::ops::Bound;
 
 use halite_alloc::heap::{AnyPtr, NvPtr, Publication};
+use halite_sim::planted;
 
 use super::bytes::{Delta, PrimaryKey};
 use super::delta::{DELTA_LEN_MAX, encode};
@@ -251,7 +252,11 @@ impl NvmLog {
 
     /// Whether a memtable behind the inputs of a compaction has an entry of a key.
     fn has_older(&self, index: IndexId, behind: usize, key: &[u8]) -> Result<bool> {
-        self.is_below(index, behind - 1, key)
+        planted!(
+            "table.nvm-log-tombstone-dropped-early",
+            Ok(false),
+            self.is_below(index, behind - 1, key)
+        )
     }
 
     /// What the words of a row's key come to, the newest first.
@@ -309,10 +314,17 @@ impl NvmLog {
             };
             changes.push(Change::Put(key, word));
             job.bytes += (key.len() + 16 + item.len()) as u64;
-            job.hashes.push(filter::hash(&self.heap, key));
+            let is_hashed = planted!(
+                "table.nvm-log-filter-without-tombstones",
+                !matches!(item, Item::Tombstone),
+                true
+            );
+            if is_hashed {
+                job.hashes.push(filter::hash(&self.heap, key));
+            }
         }
         for &slot in &slots {
-            self.heap.flush(slot)?;
+            planted!("table.nvm-log-output-not-flushed", Ok(()), self.heap.flush(slot))?;
         }
         let prepared = output.prepare(&mut self.heap, &changes)?;
         for slot in slots {
