@@ -141,7 +141,8 @@ fn transactions_over_partitions_in_files_survive() {
 
 #[test]
 fn transactions_over_partitions_survive_without_room() {
-    survives_few(&Partitions::SMALL, Rules::Memory);
+    let effort = Effort { history_images_max: 60, nested_percent: [2, 2], ..Effort::default() };
+    explore(&Partitions::SMALL, Rules::Memory, 1, effort);
 }
 
 #[test]
