@@ -6,6 +6,7 @@
 //! sync, call a stored procedure, and hold views across everything that follows, under methods that have them.
 
 mod open;
+mod squeeze;
 mod steps;
 
 use halite_lab::{Action, Digest, Random, Refusal, Subject, World};
