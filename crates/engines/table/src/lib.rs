@@ -25,6 +25,7 @@
 
 pub mod catalog;
 mod column;
+mod cushion;
 pub mod component;
 mod engine;
 mod error;

@@ -41,7 +41,6 @@
 
 mod batch;
 mod checked;
-mod cushion;
 mod directory;
 mod garbage;
 mod node;

@@ -34,15 +34,19 @@ use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
 
 use self::recent::Recent;
 use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
-use super::house::{self, root_of};
+use super::house::{self, HOUSE, root_of};
 use super::undo_log::{self, UndoLog};
 use super::{Footprint, Method, Rows, Ticket, Wear};
 use crate::catalog::Dropping;
+use crate::cushion::Cushion;
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileScan, NonVolatileTree, TreeHeader};
 use crate::tuple::{Form, Tuple, Tuples, cancel};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
+
+/// Chunks that are held back for statements that drop something: for slots of the catalog, and of roots.
+const CUSHION: usize = 2;
 
 /// Segments of the heap that one step of reclamation looks at.
 const SEGMENTS: u32 = 64;
@@ -71,6 +75,7 @@ pub struct NvmInP {
     catalog_slot: NvPtr<CatalogSlot>,
     trees: BTreeMap<IndexId, NonVolatileTree>,
     recent: Recent,
+    cushion: Cushion,
     log: UndoLog,
     /// The last commit, which is durable.
     committed: Ticket,
@@ -92,8 +97,19 @@ impl NvmInP {
         check_ids(&catalog, OWNERS_END)?;
         let (committed, failed) = (Ticket::default(), None);
         let (trees, recent) = (BTreeMap::new(), Recent::new());
-        let mut opened =
-            Self { heap, options, catalog, catalog_slot, trees, recent, log, committed, failed };
+        let cushion = Cushion::new(0, CUSHION);
+        let mut opened = Self {
+            heap,
+            options,
+            catalog,
+            catalog_slot,
+            trees,
+            recent,
+            cushion,
+            log,
+            committed,
+            failed,
+        };
         for (table, index) in indexes(&opened.catalog) {
             let header = opened.heap.root(&root_of(index)).map(NvPtr::<TreeHeader>::from_word);
             let Some(header) = header else {
@@ -164,6 +180,18 @@ impl NvmInP {
         (self.catalog, self.catalog_slot, self.trees) = (catalog, slot, trees);
         self.recent.forget_all();
         Ok(())
+    }
+
+    /// Puts a catalog in its place, or changes nothing if there is no room.
+    fn alter_once(&mut self, catalog: &Catalog) -> Result<()> {
+        let mut publication = Publication::new();
+        match self.publish_catalog(catalog.clone(), &mut publication) {
+            Err(error) if error.is_refusal() => {
+                cancel(&mut self.heap, publication.activated())?;
+                Err(error)
+            }
+            done => self.failing(done),
+        }
     }
 
     fn plan_catalog(
@@ -259,13 +287,13 @@ impl Method for NvmInP {
         if self.heap.dropped_owners().count() + dropped > DEAD_OWNERS_MAX {
             while !self.heap.reclaim(SEGMENTS)? {}
         }
-        let mut publication = Publication::new();
-        match self.publish_catalog(catalog, &mut publication) {
-            Err(error) if error.is_refusal() => {
-                cancel(&mut self.heap, publication.activated())?;
-                Err(error)
+        match self.alter_once(&catalog) {
+            Err(error)
+                if error.is_refusal() && dropped > 0 && self.cushion.give(&mut self.heap)? =>
+            {
+                self.alter_once(&catalog)
             }
-            done => self.failing(done),
+            done => done,
         }
     }
 

@@ -7,7 +7,6 @@ use halite_alloc::{Device, Error as SpaceError};
 use halite_sim::locks::RwLockWriteGuard;
 
 use super::batch::Batch;
-use super::cushion::Cushion;
 use super::directory::{Directory, DirectorySlot, MASTER};
 use super::node::{is_node_len, word};
 use super::read::Reader;
@@ -16,6 +15,7 @@ use super::shared::Shared;
 use super::snapshot::{HeapSnapshot, word_of};
 use super::writer::Writer;
 use crate::component::Component;
+use crate::cushion::Cushion;
 use crate::index::btree::Root;
 use crate::index::btree::put::put;
 use crate::index::btree::remove::remove;
@@ -25,6 +25,13 @@ use crate::index::{Error, KEY_LEN_MAX, Result};
 
 /// The owner of the directory and of garbage: no tree's number.
 pub(crate) const HOUSE: u32 = 1;
+
+/// Chunks of the heap that are held back: a removal needs one for each kind of slot that it copies, at most. The slots of one
+/// serve many removals, as each sync frees as many as were copied.
+const CUSHION_MAX: usize = 8;
+
+/// The fewest with which something may be added.
+const CUSHION_MIN: usize = 2;
 
 /// Copy-on-write trees in a heap, with one owner that changes them.
 pub(crate) struct CowHeap {
@@ -67,7 +74,7 @@ impl CowHeap {
             shared: Arc::new(Shared::new(heap, directory.node_len)),
             place: master.unwrap_or(NvPtr::NULL),
             batch: Batch::of((*directory.roots).clone()),
-            cushion: Cushion::default(),
+            cushion: Cushion::new(CUSHION_MIN, CUSHION_MAX),
             scratch: Entries::default(),
             dropped_at: directory.sequence,
             is_lost: false,
@@ -206,12 +213,12 @@ impl CowHeap {
 
     /// Holds back the space that removals may need.
     pub(crate) fn hold_space(&mut self) -> Result<()> {
-        self.cushion.fill(&mut self.shared.heap.write(), owner(HOUSE))
+        Ok(self.cushion.fill(&mut self.shared.heap.write(), owner(HOUSE))?)
     }
 
     /// Lets that space be used. Returns whether there was any.
     pub(crate) fn give_space(&mut self) -> Result<bool> {
-        self.cushion.give(&mut self.shared.heap.write())
+        Ok(self.cushion.give(&mut self.shared.heap.write())?)
     }
 }
 

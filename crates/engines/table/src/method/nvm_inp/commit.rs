@@ -7,6 +7,7 @@ use halite_alloc::heap::NvPtr;
 use super::NvmInP;
 use crate::index::nonvolatile::{Change, NonVolatileTree, Prepared};
 use crate::method::catalog_slot::owner;
+use crate::method::house::HOUSE;
 use crate::method::undo_log::{Changes, Freed, Place, Word};
 use crate::tuple::{Tuple, cancel};
 use crate::write_set::{RowWrite, WriteSet};
@@ -26,6 +27,9 @@ impl NvmInP {
     pub(super) fn commit_changes(&mut self, writes: &WriteSet) -> Result<()> {
         if writes.is_empty() {
             return Ok(());
+        }
+        if writes.rows().any(|(_, _, write)| write.after.is_some()) {
+            self.cushion.fill(&mut self.heap, owner(HOUSE))?;
         }
         let mut plan = Plan::default();
         let prepared = self.prepare(writes, &mut plan);
