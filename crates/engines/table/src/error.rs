@@ -483,7 +483,7 @@ pub enum Error {
 
     /// A method has no views of a past moment.
     #[error(
-        "{method} has no views of a past moment; cow and nvm-cow have: make a store by one of them"
+        "{method} has no views of a past moment; cow, nvm-cow and nvm-wbl have: make a store by one of them"
     )]
     NoViews {
         /// The method.

@@ -21,6 +21,7 @@ pub mod log_structured;
 pub mod nvm_cow;
 pub mod nvm_inp;
 pub mod nvm_log;
+pub mod nvm_wbl;
 mod redo_log;
 mod undo_log;
 
@@ -183,7 +184,7 @@ pub trait Method {
         self.sync().map(drop)
     }
 
-    /// A view of what was durable at the last sync. Methods that copy on write have it.
+    /// A view of what was durable at the last sync. Methods that copy on write, or keep versions, have it.
     ///
     /// # Errors
     /// [`Error::NoViews`](crate::Error::NoViews) of the others.

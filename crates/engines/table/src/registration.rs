@@ -44,6 +44,7 @@ engines! {
     NvmCow, "the testbed's copy-on-write trees in a heap in the pool";
     Log, "the testbed's memtable, with a log and sorted runs in files";
     NvmLog, "the testbed's memtables in a heap in the pool";
+    NvmWbl, "the testbed's versions in a heap in the pool, with a log that is written behind them";
 }
 
 type Repair = fn(&EngineOptions, bool) -> halite_contract::Result<halite_contract::RepairReport>;

@@ -98,6 +98,7 @@ conforms!(cow, Cow);
 conforms!(nvm_cow, NvmCow);
 conforms!(log, Log);
 conforms!(nvm_log, NvmLog);
+conforms!(nvm_wbl, NvmWbl);
 
 /// Partitions are the testbed's, whatever the method. Left out are the tests of batches above 2 MB, which one of several
 /// partitions refuses.

@@ -21,12 +21,14 @@ pub enum Kind {
     Log,
     /// Memtables in a persistent heap.
     NvmLog,
+    /// Versions in a persistent heap, with a log that is written behind them.
+    NvmWbl,
 }
 
 impl Kind {
-    /// All of them, each traditional one before its counterpart for persistent memory.
+    /// All of them, each traditional one before its counterpart for persistent memory; the last one is beyond the source.
     pub const ALL: &'static [Self] =
-        &[Self::InP, Self::NvmInP, Self::Cow, Self::NvmCow, Self::Log, Self::NvmLog];
+        &[Self::InP, Self::NvmInP, Self::Cow, Self::NvmCow, Self::Log, Self::NvmLog, Self::NvmWbl];
 
     /// Its name.
     #[must_use]
@@ -38,6 +40,7 @@ impl Kind {
             Self::NvmCow => "nvm-cow",
             Self::Log => "log",
             Self::NvmLog => "nvm-log",
+            Self::NvmWbl => "nvm-wbl",
         }
     }
 
@@ -51,6 +54,7 @@ impl Kind {
             Self::NvmCow => "table:nvm-cow",
             Self::Log => "table:log",
             Self::NvmLog => "table:nvm-log",
+            Self::NvmWbl => "table:nvm-wbl",
         }
     }
 

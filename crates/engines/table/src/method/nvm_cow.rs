@@ -156,7 +156,7 @@ impl Drop for NvmCow {
 }
 
 /// Whether there is no room.
-fn is_full(error: &Error) -> bool {
+pub(super) fn is_full(error: &Error) -> bool {
     match error {
         Error::Heap(error) => matches!(**error, SpaceError::Full { .. }),
         Error::Index(error) => cow_heap::is_full(error),

@@ -20,6 +20,7 @@ use crate::method::log_structured::{self, LogStructured};
 use crate::method::nvm_cow::{self, NvmCow};
 use crate::method::nvm_inp::{self, NvmInP};
 use crate::method::nvm_log::{self, NvmLog};
+use crate::method::nvm_wbl::{self, NvmWbl};
 use crate::{KeyRange, Type, Value, ValueRef, values};
 
 mod refusals;
@@ -123,6 +124,13 @@ impl InHeap for NvmLog {
         let options =
             nvm_log::Options { node_len: 256, memtable_bytes: 6_000, fanout: 2, step_keys: 3 };
         Self::open(device, options).unwrap()
+    }
+}
+
+impl InHeap for NvmWbl {
+    /// With steps that a few changes fill.
+    fn open(device: &Device) -> Self {
+        Self::open(device, nvm_wbl::Options { node_len: 256, step: 6 }).unwrap()
     }
 }
 
@@ -483,5 +491,10 @@ proptest! {
     #[test]
     fn nvm_log_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
         run::<HeapMedium<NvmLog>>(&steps);
+    }
+
+    #[test]
+    fn nvm_wbl_is_a_map_with_transactions(steps in proptest::collection::vec(step(), 1..150)) {
+        run::<HeapMedium<NvmWbl>>(&steps);
     }
 }

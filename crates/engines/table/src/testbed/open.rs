@@ -20,6 +20,7 @@ use crate::method::log_structured::{self, LogStructured};
 use crate::method::nvm_cow::{self, NvmCow};
 use crate::method::nvm_inp::{self, NvmInP};
 use crate::method::nvm_log::{self, NvmLog};
+use crate::method::nvm_wbl::{self, NvmWbl};
 use crate::method::{Kind, Method};
 use crate::{Error, Partition, Result};
 
@@ -62,6 +63,8 @@ pub struct TableOptions {
     pub log: log_structured::Options,
     /// Of NVM-Log. All but the size of nodes may change.
     pub nvm_log: nvm_log::Options,
+    /// Of NVM-WBL. The changes of a step may change.
+    pub nvm_wbl: nvm_wbl::Options,
 }
 
 impl Testbed {
@@ -200,6 +203,7 @@ impl Place<'_> {
             Kind::Log if self.is_made => Box::new(LogStructured::open(disk(), id, own.log)?),
             Kind::Log => Box::new(LogStructured::create(disk(), id, own.log)?),
             Kind::NvmLog => Box::new(NvmLog::open(&device, own.nvm_log)?),
+            Kind::NvmWbl => Box::new(NvmWbl::open(&device, own.nvm_wbl)?),
         })
     }
 

@@ -17,7 +17,7 @@ fn balances(view: &dyn View) -> Vec<(i64, i64)> {
 
 #[test]
 fn a_view_stays_as_it_was_while_rows_tables_and_the_store_itself_go() {
-    for kind in [Kind::Cow, Kind::NvmCow] {
+    for kind in [Kind::Cow, Kind::NvmCow, Kind::NvmWbl] {
         let folder = tempfile::tempdir().unwrap();
         let testbed = Testbed::open(Some(kind), &options_in(folder.path(), Some(2))).unwrap();
         testbed.create_table(&accounts()).unwrap();
