@@ -61,6 +61,8 @@ pub enum Histories {
     DeepNvmLog,
     /// A partition under NVM-CoW, with snapshots.
     NvmCow,
+    /// A partition under NVM-WBL, with views.
+    NvmWbl,
     /// Two partitions of a testbed in a pool, under NVM-InP, and transactions over both.
     Testbed,
     /// The same under InP, with files.
@@ -100,6 +102,7 @@ impl Histories {
             Self::NvmLog => "table, NVM-Log".to_owned(),
             Self::DeepNvmLog => "table, NVM-Log with small memtables".to_owned(),
             Self::NvmCow => "table, NVM-CoW".to_owned(),
+            Self::NvmWbl => "table, NVM-WBL".to_owned(),
             Self::Testbed => "table, two partitions".to_owned(),
             Self::TestbedInP => "table, two partitions under InP".to_owned(),
             Self::TestbedCow => "table, two partitions under CoW".to_owned(),
@@ -130,7 +133,7 @@ macro_rules! bugs {
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
                 Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, DeepNvmLog, Heap, InP,
-                Indexlog, Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, NvmLog, Objects, Pages,
+                Indexlog, Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, NvmLog, NvmWbl, Objects, Pages,
                 Partitions,
                 RenamedFiles, Snapshots, Space, Testbed, TestbedCow, TestbedInP,
             };
@@ -378,6 +381,20 @@ bugs! {
         "The slots that a sync replaces are free though a snapshot reads them.";
     "table.nvm-cow-entry-of-removed-row-stays" "table/src/method/nvm_cow/commit.rs", NvmCow, Memory, 20,
         "The entry of a removed row stays in a secondary index.";
+    "table.nvm-wbl-sync-does-nothing" "table/src/method/nvm_wbl.rs", NvmWbl, Memory, 20,
+        "A sync returns the ticket of commits that it has not made durable.";
+    "table.nvm-wbl-record-with-first-step" "table/src/method/nvm_wbl/sync.rs", NvmWbl, Memory, 20,
+        "The record covers a group with its first step, before the others are durable.";
+    "table.nvm-wbl-covered-version-replaced" "table/src/method/nvm_wbl/sync.rs", NvmWbl, Memory, 20,
+        "A version takes the place of the newest covered one before a record covers it.";
+    "table.nvm-wbl-gap-not-skipped" "table/src/method/nvm_wbl/record.rs", NvmWbl, Memory, 20,
+        "Readers take versions of gaps.";
+    "table.nvm-wbl-former-gap-forgotten" "table/src/method/nvm_wbl/record.rs", NvmWbl, Memory, 20,
+        "The second crash has the gap of the first one forgotten, whose versions are still there.";
+    "table.nvm-wbl-stale-entry-followed" "table/src/method/nvm_wbl/read.rs", NvmWbl, Memory, 20,
+        "An entry counts though the row that it leads to does not have it.";
+    "table.nvm-wbl-sweep-passes-versions" "table/src/method/nvm_wbl/sweep.rs", NvmWbl, Memory, 20,
+        "The sweep leaves versions of gaps beside covered ones, and the gaps are forgotten.";
     "table.no-decision" "table/src/testbed/commit.rs", Testbed, Memory, 20,
         "A transaction over two partitions is committed to one after the other, without a decision.";
     "table.decision-stays" "table/src/testbed/coordinator.rs", Testbed, Memory, 20,

@@ -15,7 +15,7 @@ use halite_lab::{Effort, Explorer, Rules, Subject};
 use halite_table::Kind;
 use methods::{
     CowStorage, DeepNvmLogStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage,
-    NvmLogStorage, SmallNvmInPStorage,
+    NvmLogStorage, NvmWblStorage, SmallNvmInPStorage, SmallNvmWblStorage,
 };
 use nonvolatile_tree::TreeInHeap;
 use testbed::Partitions;
@@ -119,6 +119,12 @@ fn nvm_log_partitions_survive() {
 }
 
 #[test]
+fn nvm_wbl_partitions_survive() {
+    let subject = Methods::<NvmWblStorage>::NEW;
+    Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
+}
+
+#[test]
 fn transactions_over_partitions_survive() {
     let subject = Partitions::of(Kind::NvmInP);
     Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
@@ -153,6 +159,12 @@ fn nvm_log_partitions_with_small_memtables_survive() {
 #[test]
 fn nvm_inp_partitions_survive_in_pools_without_room() {
     let subject = Methods::<SmallNvmInPStorage>::NEW;
+    Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
+}
+
+#[test]
+fn nvm_wbl_partitions_survive_in_pools_without_room() {
+    let subject = Methods::<SmallNvmWblStorage>::NEW;
     Rules::ALL.into_iter().for_each(|rules| survives_few(&subject, rules));
 }
 

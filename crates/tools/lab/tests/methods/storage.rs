@@ -13,6 +13,7 @@ use halite_table::method::log_structured::{self, LogStructured};
 use halite_table::method::nvm_cow::{self, NvmCow};
 use halite_table::method::nvm_inp::{self, NvmInP};
 use halite_table::method::nvm_log::{self, NvmLog};
+use halite_table::method::nvm_wbl::{self, NvmWbl};
 use halite_table::{Method, Result};
 use halite_wal::Shape;
 
@@ -176,12 +177,12 @@ impl Storage for LogStorage {
 pub(crate) enum NvmCowStorage {}
 
 impl Storage for NvmCowStorage {
-    type Method = Watched;
+    type Method = Watched<NvmCow>;
 
     const NAME: &'static str = "table:nvm-cow";
     const CAPACITY: u64 = 32 << 20;
 
-    fn open(medium: &Medium) -> Result<Watched> {
+    fn open(medium: &Medium) -> Result<Watched<NvmCow>> {
         let segments = segments(medium, Self::CAPACITY)?;
         let options = nvm_cow::Options { node_len: 256 };
         NvmCow::open(&segments.device(1), options).map(Watched::new)
@@ -220,5 +221,37 @@ impl Storage for DeepNvmLogStorage {
         let options =
             nvm_log::Options { node_len: 256, memtable_bytes: 300, fanout: 2, step_keys: 30 };
         NvmLog::open(&segments.device(1), options)
+    }
+}
+
+pub(crate) enum NvmWblStorage {}
+
+/// Short nodes and short steps, so that most groups take several, and a crash leaves gaps.
+const NVM_WBL: nvm_wbl::Options = nvm_wbl::Options { node_len: 256, step: 8 };
+
+impl Storage for NvmWblStorage {
+    type Method = Watched<NvmWbl>;
+
+    const NAME: &'static str = "table:nvm-wbl";
+    const CAPACITY: u64 = 32 << 20;
+
+    fn open(medium: &Medium) -> Result<Watched<NvmWbl>> {
+        let segments = segments(medium, Self::CAPACITY)?;
+        NvmWbl::open(&segments.device(1), NVM_WBL).map(Watched::new)
+    }
+}
+
+/// A partition under NVM-WBL in a pool without much room.
+pub(crate) enum SmallNvmWblStorage {}
+
+impl Storage for SmallNvmWblStorage {
+    type Method = NvmWbl;
+
+    const NAME: &'static str = "table:nvm-wbl-small";
+    const CAPACITY: u64 = 8 << 20;
+    const FILLS: bool = true;
+
+    fn open(medium: &Medium) -> Result<NvmWbl> {
+        NvmWbl::open(&segments(medium, Self::CAPACITY)?.device(1), NVM_WBL)
     }
 }

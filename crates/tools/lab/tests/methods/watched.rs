@@ -1,63 +1,62 @@
-//! NVM-CoW with snapshots: one is taken now and then, and has to stay as it is across later syncs.
+//! Methods with views: one is taken now and then, and has to stay as it is across later syncs.
 
 use halite_table::index::Direction;
-use halite_table::method::nvm_cow::{NvmCow, Snapshot};
-use halite_table::method::{Footprint, Method, Rows, Ticket};
+use halite_table::method::{Footprint, Method, Rows, Ticket, View};
 use halite_table::write_set::WriteSet;
 use halite_table::{Catalog, Error, KeyRange, Result, Row, Table};
 
-/// A number of syncs, of which the second takes a snapshot, and the last one drops it.
+/// A number of syncs, of which the second takes a view, and the last one drops it.
 const SYNCS: u64 = 4;
 
-/// The rows that a snapshot had at first.
+/// The rows that a view had at first.
 type Seen = Vec<(Vec<u8>, Row)>;
 
-/// The storage of a partition, and the snapshot of it.
-pub(crate) struct Watched {
-    method: NvmCow,
-    snapshot: Option<(Snapshot, Seen)>,
+/// The storage of a partition, and the view of it.
+pub(crate) struct Watched<M> {
+    method: M,
+    view: Option<(Box<dyn View>, Seen)>,
     syncs: u64,
 }
 
-impl Watched {
-    pub(crate) fn new(method: NvmCow) -> Self {
-        Self { method, snapshot: None, syncs: 0 }
+impl<M: Method> Watched<M> {
+    pub(crate) fn new(method: M) -> Self {
+        Self { method, view: None, syncs: 0 }
     }
 
-    /// Looks at the snapshot, and takes or drops one.
+    /// Looks at the view, and takes or drops one.
     fn watch(&mut self) -> Result<()> {
         self.look()?;
         self.syncs += 1;
         match self.syncs % SYNCS {
             2 => {
-                let snapshot = self.method.snapshot()?;
-                let seen = rows(&snapshot)?;
-                self.snapshot = Some((snapshot, seen));
+                let view = self.method.view()?;
+                let seen = rows(&*view)?;
+                self.view = Some((view, seen));
             }
-            0 => self.snapshot = None,
+            0 => self.view = None,
             _ => {}
         }
         Ok(())
     }
 
     fn look(&self) -> Result<()> {
-        let Some((snapshot, seen)) = &self.snapshot else { return Ok(()) };
-        match rows(snapshot)? == *seen {
+        let Some((view, seen)) = &self.view else { return Ok(()) };
+        match rows(&**view)? == *seen {
             true => Ok(()),
             false => Err(Error::Damaged {
-                what: "a snapshot".into(),
+                what: "a view".into(),
                 why: "it has other rows than it had".into(),
             }),
         }
     }
 }
 
-/// The rows of a snapshot, by each index.
-fn rows(snapshot: &Snapshot) -> Result<Seen> {
-    let Ok(table) = snapshot.catalog().table("t") else { return Ok(Vec::new()) };
+/// The rows of a view, by each index.
+fn rows(view: &dyn View) -> Result<Seen> {
+    let Ok(table) = view.catalog().table("t") else { return Ok(Vec::new()) };
     let mut seen = Vec::new();
     for position in std::iter::once(None).chain((0..table.indexes().len()).map(Some)) {
-        let mut rows = snapshot.scan(table, position, &KeyRange::all(), Direction::Forward)?;
+        let mut rows = view.scan(table, position, &KeyRange::all(), Direction::Forward)?;
         while let Some(row) = rows.next()? {
             seen.push(row);
         }
@@ -65,7 +64,7 @@ fn rows(snapshot: &Snapshot) -> Result<Seen> {
     Ok(seen)
 }
 
-impl Method for Watched {
+impl<M: Method> Method for Watched<M> {
     fn name(&self) -> &'static str {
         self.method.name()
     }
