@@ -3,7 +3,7 @@
 //! | tree | where | nodes | for |
 //! |---|---|---|---|
 //! | [`volatile`] | DRAM | 64 B to 16 KiB, changed in place | InP, Log |
-//! | [`nonvolatile`] | a heap | 256 B to 16 KiB, entries shown by one word | NVM-InP, NVM-Log |
+//! | [`nonvolatile`] | a heap | 256 B to 16 KiB, entries shown by one word | NVM-InP, NVM-Log, NVM-WBL |
 //! | [`cow_file`] | a file | pages of 256 B to 16 KiB, copied on write | CoW |
 //! | `cow_heap` | a heap | 256 B to 16 KiB, copied on write | NVM-CoW |
 //!

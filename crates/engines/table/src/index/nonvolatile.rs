@@ -1,4 +1,5 @@
-//! The non-volatile B+tree of NVM-InP and NVM-Log (Arulraj: indexes that persist, so that nothing is rebuilt at recovery).
+//! The non-volatile B+tree of NVM-InP, NVM-Log and NVM-WBL (Arulraj: indexes that persist, so that nothing is rebuilt at
+//! recovery).
 //!
 //! Its nodes are slots of the partition's heap. Leaves have their entries in any order and a word that says which are
 //! there (`leaf.rs`); inner nodes are written once, but for the words of their children (`inner.rs`). A header has the word

@@ -25,6 +25,13 @@ use crate::{KeyRange, Type, Value, ValueRef, values};
 
 mod refusals;
 
+impl<M> Partition<M> {
+    /// The method, for tests that stop in the midst of what it does.
+    pub(crate) fn method_mut(&mut self) -> &mut M {
+        &mut self.method
+    }
+}
+
 /// A medium with a partition of one method.
 trait Medium: Sized {
     type Method: Method;

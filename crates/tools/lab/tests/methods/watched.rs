@@ -3,7 +3,7 @@
 use halite_table::index::Direction;
 use halite_table::method::{Footprint, Method, Rows, Ticket, View};
 use halite_table::write_set::WriteSet;
-use halite_table::{Catalog, Error, KeyRange, Result, Row, Table};
+use halite_table::{Catalog, Error, Index, IndexState, KeyRange, Result, Row, Table};
 
 /// A number of syncs, of which the second takes a view, and the last one drops it.
 const SYNCS: u64 = 4;
@@ -55,7 +55,9 @@ impl<M: Method> Watched<M> {
 fn rows(view: &dyn View) -> Result<Seen> {
     let Ok(table) = view.catalog().table("t") else { return Ok(Vec::new()) };
     let mut seen = Vec::new();
-    for position in std::iter::once(None).chain((0..table.indexes().len()).map(Some)) {
+    let is_ready = |&(_, index): &(usize, Index<'_>)| index.state == IndexState::Ready;
+    let ready = table.indexes().enumerate().filter(is_ready).map(|(position, _)| Some(position));
+    for position in std::iter::once(None).chain(ready) {
         let mut rows = view.scan(table, position, &KeyRange::all(), Direction::Forward)?;
         while let Some(row) = rows.next()? {
             seen.push(row);

@@ -223,3 +223,18 @@ fn gaps_check(gaps: &[Gap], seed: u64) -> u64 {
     let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
     xxh3_64_with_seed(&bytes, seed)
 }
+
+#[cfg(test)]
+impl Commits {
+    /// Whether each changed byte of the record, as far as it has some, is an error.
+    pub(super) fn damage_is_named(heap: &mut Heap) -> bool {
+        let slot = NvPtr::<Record>::from_word(heap.root(RECORD).unwrap_or(0));
+        (0..GAPS_AT + 16).all(|at| {
+            let before = heap.read_at(slot, at, 1).unwrap()[0];
+            heap.write(slot, at, &[before ^ 4]).unwrap();
+            let is_named = matches!(Self::read(heap), Err(Error::Damaged { .. }));
+            heap.write(slot, at, &[before]).unwrap();
+            is_named
+        })
+    }
+}

@@ -74,7 +74,7 @@ impl NvmWbl {
     }
 
     /// Fills steps, and takes all but the last one.
-    fn fill(&mut self, state: &mut State, step: &mut Step, items: usize) -> Result<()> {
+    pub(super) fn fill(&mut self, state: &mut State, step: &mut Step, items: usize) -> Result<()> {
         let rows = self.group.rows.iter().flat_map(|(&table, rows)| {
             let left = rows.iter().filter(|(_, pending)| !pending.is_linked);
             left.map(move |(key, _)| (table, key.clone()))

@@ -13,7 +13,7 @@ use crate::index::nonvolatile::NonVolatileTree;
 use crate::method::catalog_slot::owner;
 use crate::method::{Rows, View};
 use crate::tuple::Tuples;
-use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
+use crate::{Catalog, Error, IndexId, IndexState, KeyRange, Result, Row, Table};
 
 /// A reader of what the record covered when it began. Versions that leave their heads meanwhile are kept for it in DRAM, and
 /// entries and heads that it may need are not dropped.
@@ -74,6 +74,10 @@ impl View for MomentView {
         direction: Direction,
     ) -> Result<Box<dyn Rows + 'a>> {
         let index = position.and_then(|position| table.indexes().nth(position));
+        // Entries that are added to an index while it is built are not of the view's moment.
+        if let Some(index) = index.filter(|index| index.state != IndexState::Ready) {
+            return Err(table.unknown_index(index.schema.name()));
+        }
         let tree = self.tree(table, index.map_or(table.primary(), |index| index.id))?;
         let (of, index) = ((&*self.shared, self.sight.clone()), index.map(|index| index.schema));
         let rows = StoredRows::new(of, self.tuples(table), (tree, index), range, direction);
