@@ -1,9 +1,10 @@
 //! Methods with views: one is taken now and then, and has to stay as it is across later syncs.
 
+use halite_table::catalog::Index;
 use halite_table::index::Direction;
 use halite_table::method::{Footprint, Method, Rows, Ticket, View};
 use halite_table::write_set::WriteSet;
-use halite_table::{Catalog, Error, Index, IndexState, KeyRange, Result, Row, Table};
+use halite_table::{Catalog, Error, IndexState, KeyRange, Result, Row, Table};
 
 /// A number of syncs, of which the second takes a view, and the last one drops it.
 const SYNCS: u64 = 4;

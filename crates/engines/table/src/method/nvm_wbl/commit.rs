@@ -188,9 +188,7 @@ impl NvmWbl {
             let entries = self.group.entries.entry(index).or_default();
             entries.insert(entry.to_vec(), write.after.clone());
         }
-        for item in staged.garbage {
-            self.garbage.push(self.last, item);
-        }
+        staged.garbage.into_iter().for_each(|item| self.discard(item));
         Ok(())
     }
 }

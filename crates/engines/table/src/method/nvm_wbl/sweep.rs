@@ -2,8 +2,8 @@
 //! gaps, and the garbage whose queue the crash has ended. Readers do without it, and opening does not wait for it.
 //!
 //! It walks the secondary indexes first, for entries that no row has, and then the primary ones, for rows that
-//! were removed or never covered, and for versions of gaps beside covered ones. No row goes while secondary indexes
-//! are walked: an entry that is not found yet may lead to its head.
+//! were removed or never covered, and for versions of gaps beside covered ones. No row goes while secondary indexes are
+//! walked: an entry that is not found yet may lead to its head.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -21,10 +21,12 @@ use crate::{Catalog, IndexId, Result, Table, TableId};
 
 /// Where the walk is.
 pub(super) struct Sweep {
-    /// The indexes that are left, primary ones last.
-    left: VecDeque<(TableId, IndexId)>,
+    /// The indexes that are left, and whether they are primary: these are the last.
+    left: VecDeque<(TableId, IndexId, bool)>,
     /// The keys of the first one that are left.
     from: Bound<Vec<u8>>,
+    /// Rows that transactions have removed while secondary indexes are walked.
+    rows: Vec<(u64, Item)>,
     /// When the walk is over: the items that carry out what it has found.
     items: Option<u64>,
 }
@@ -33,21 +35,27 @@ impl Sweep {
     pub(super) fn of(catalog: &Catalog) -> Self {
         let tables = catalog.tables();
         let secondary = tables.iter().flat_map(|table| {
-            table.indexes().map(|index| (table.id(), index.id)).collect::<Vec<_>>()
+            table.indexes().map(|index| (table.id(), index.id, false)).collect::<Vec<_>>()
         });
-        let primary = tables.iter().map(|table| (table.id(), table.primary()));
-        Self { left: secondary.chain(primary).collect(), from: Bound::Unbounded, items: None }
+        let primary = tables.iter().map(|table| (table.id(), table.primary(), true));
+        let left = secondary.chain(primary).collect();
+        Self { left, from: Bound::Unbounded, rows: Vec::new(), items: None }
+    }
+
+    fn is_among_secondary(&self) -> bool {
+        self.left.front().is_some_and(|&(_, _, is_primary)| !is_primary)
     }
 }
 
 impl NvmWbl {
-    /// Whether rows may go, for all that the sweep has to do before.
-    pub(super) fn may_drop_rows(&self) -> bool {
-        let Some(sweep) = &self.sweep else { return true };
-        let first = sweep.left.front();
-        first.is_none_or(|&(table, index)| {
-            self.catalog.table_by_id(table).is_ok_and(|table| table.primary() == index)
-        })
+    /// Puts what a transaction has made superfluous into the queue, or has rows wait until all stale entries are before them.
+    pub(super) fn discard(&mut self, item: Item) {
+        match (&mut self.sweep, &item) {
+            (Some(sweep), Item::Row { .. }) if sweep.is_among_secondary() => {
+                sweep.rows.push((self.last, item));
+            }
+            _ => self.garbage.push(self.last, item),
+        }
     }
 
     /// Walks on by some keys.
@@ -56,7 +64,7 @@ impl NvmWbl {
         let state = shared.state.read();
         while keys > 0 {
             let Some(sweep) = &self.sweep else { return Ok(()) };
-            let Some(&(table, index)) = sweep.left.front() else { break };
+            let Some(&(table, index, is_primary)) = sweep.left.front() else { break };
             let mut last = None;
             // An index that was dropped has nothing to be found.
             if let Ok(table) = self.catalog.table_by_id(table).cloned()
@@ -70,7 +78,6 @@ impl NvmWbl {
                 {
                     keys -= 1;
                     last = (keys == 0).then(|| key.to_vec());
-                    let is_primary = table.primary() == index;
                     if let Some(item) = self.look(&state, &table, (index, is_primary), key, word)? {
                         self.garbage.push(self.commits.covered, item);
                     }
@@ -84,6 +91,9 @@ impl NvmWbl {
                     Bound::Unbounded
                 }
             };
+            if !sweep.is_among_secondary() {
+                sweep.rows.drain(..).for_each(|(from, item)| self.garbage.push(from, item));
+            }
         }
         if let Some(sweep) = &mut self.sweep
             && sweep.left.is_empty()

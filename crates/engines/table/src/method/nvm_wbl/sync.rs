@@ -168,13 +168,11 @@ impl NvmWbl {
         mut items: usize,
     ) -> Result<()> {
         let oldest = self.shared.oldest_view().unwrap_or(u64::MAX).min(self.commits.covered);
-        let may_drop_rows = self.may_drop_rows();
         while items > 0
             && let Some((from, item)) = self.garbage.get(step.items).cloned()
             && from <= oldest
         {
             match item {
-                Item::Row { .. } if !may_drop_rows => break,
                 Item::Row { table, key } => self.drop_row(state, step, table, key)?,
                 Item::Entry { index, key } => {
                     self.make_room(state, step, 2)?;
