@@ -20,8 +20,8 @@
 //! steps afterwards (`sweep.rs`).
 //!
 //! **Versions.** The head of a row has two (`head.rs`): the newest one that is covered, and the one before it, whose place the
-//! next one takes. So the older one is freed when the record that covers the newer one has been fenced for a sync, and
-//! by the same publication that links the next. Slots of long values that did not change are those of several versions.
+//! next one takes. So a version is freed by the publication that links the second one after it, when the record that covers
+//! the first one is durable. Slots of long values that did not change are those of several versions.
 //! Entries of secondary indexes lead to heads, and are left alone while they are right; those of former versions
 //! go later (`garbage.rs`), and do not count till then (`read.rs`).
 //!
@@ -35,6 +35,7 @@
 //! one if it adds entries to indexes; each leaf that is divided, or merged with another, costs two. Opening is one fence
 //! beside those of the heap. A row takes 32 bytes for its head, and its former version until it changes again.
 
+mod alter;
 mod commit;
 mod garbage;
 mod group;
@@ -51,8 +52,8 @@ mod view;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
-use halite_alloc::{Device, Error as SpaceError};
+use halite_alloc::Device;
+use halite_alloc::heap::{Heap, NvPtr, Publication};
 use halite_sim::planted;
 
 use self::garbage::Garbage;
@@ -66,11 +67,10 @@ use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
 use super::house::{self, root_of};
 use super::nvm_cow::is_full;
 use super::{Footprint, Method, Rows, Ticket, View};
-use crate::catalog::Dropping;
 use crate::index::Direction;
 use crate::index::cow_heap::Cushion;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileTree, TreeHeader};
-use crate::tuple::{Tuples, cancel};
+use crate::tuple::Tuples;
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
@@ -197,84 +197,6 @@ impl NvmWbl {
         Tuples { schema: table.schema(), owner: owner(table.id().0), seed: self.shared.salt }
     }
 
-    /// Puts a catalog in its place, with an index for each that it has and the other had not, and without what was dropped.
-    fn publish_catalog(
-        &mut self,
-        heap: &mut Heap,
-        catalog: Catalog,
-        dropped: &[Dropping],
-    ) -> Result<()> {
-        let mut publication = Publication::new();
-        let planned = self.plan_catalog(heap, &catalog, &mut publication);
-        for dropping in dropped {
-            publication.drop_owner(owner(dropping.id()));
-            if let Dropping::Index(index) = *dropping {
-                publication.remove_root(&root_of(index));
-            }
-        }
-        publication.free(self.catalog_slot);
-        let reserved = publication.activated().to_vec();
-        let published = planned.and_then(|planned| {
-            heap.publish(&mut publication)?;
-            Ok(planned)
-        });
-        match published {
-            Ok((slot, trees)) => {
-                (self.catalog, self.catalog_slot, self.trees) = (catalog, slot, trees);
-                Ok(())
-            }
-            Err(error) if error.is_refusal() => {
-                cancel(heap, &reserved)?;
-                Err(error)
-            }
-            failed => self.failing(failed.map(drop)),
-        }
-    }
-
-    fn plan_catalog(
-        &self,
-        heap: &mut Heap,
-        catalog: &Catalog,
-        publication: &mut Publication,
-    ) -> Result<(NvPtr<CatalogSlot>, BTreeMap<IndexId, NonVolatileTree>)> {
-        let slot = house::write_catalog(heap, catalog, publication)?;
-        let mut trees = BTreeMap::new();
-        for (_, index) in indexes(catalog) {
-            let tree = match self.trees.get(&index) {
-                Some(tree) => *tree,
-                None => {
-                    let (owner, len) = (owner(index.0), self.options.node_len);
-                    let tree = NonVolatileTree::create(heap, owner, len, publication)?;
-                    publication.set_root(&root_of(index), tree.header().word());
-                    tree
-                }
-            };
-            trees.insert(index, tree);
-        }
-        Ok((slot, trees))
-    }
-
-    /// Whether a view may read what was dropped.
-    fn is_dropped_viewed(&self) -> bool {
-        let oldest = self.shared.oldest_view();
-        oldest.zip(self.dropped_at).is_some_and(|(oldest, dropped_at)| oldest <= dropped_at)
-    }
-
-    /// Reclaims what was dropped before so many others are.
-    fn reclaim_for(&self, dropped: usize) -> Result<()> {
-        let mut state = self.shared.state.write();
-        let heap = &mut state.heap;
-        if heap.dropped_owners().count() + dropped <= DEAD_OWNERS_MAX {
-            return Ok(());
-        }
-        if self.is_dropped_viewed() {
-            let why = "a view needs tables and indexes that were dropped before".to_owned();
-            return Err(SpaceError::Publication { why }.into());
-        }
-        while !heap.reclaim(SEGMENTS)? {}
-        Ok(())
-    }
-
     /// Makes all durable, and leaves nothing to be found by the next opening.
     fn close(&mut self) -> Result<()> {
         self.collect(usize::MAX)?;
@@ -354,17 +276,7 @@ impl Method for NvmWbl {
 
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
         self.check()?;
-        check_ids(&catalog, OWNERS_END)?;
-        self.sync_group()?;
-        let is_new = |dropping: &&Dropping| !self.catalog.dropping().contains(dropping);
-        let dropped: Vec<_> = catalog.dropping().iter().filter(is_new).copied().collect();
-        self.reclaim_for(dropped.len())?;
-        let shared = Arc::clone(&self.shared);
-        self.publish_catalog(&mut shared.state.write().heap, catalog, &dropped)?;
-        if !dropped.is_empty() {
-            self.dropped_at = Some(self.commits.covered);
-        }
-        Ok(())
+        self.change_catalog(catalog)
     }
 
     fn reclaim(&mut self) -> Result<bool> {
