@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::middle::Middle::Printed;
 use crate::run::{Home, signal};
 
-pub(crate) const METHODS: [&str; 7] = ["inp", "nvm-inp", "cow", "nvm-cow", "log", "nvm-log", "nvm-wbl"];
+pub(crate) const METHODS: [&str; 7] =
+    ["inp", "nvm-inp", "cow", "nvm-cow", "log", "nvm-log", "nvm-wbl"];
 
 /// Creates a store in `bank` with accounts in it.
 pub(crate) fn create(home: &Home, more: &[&str]) {

@@ -25,8 +25,8 @@
 
 pub mod catalog;
 mod column;
-mod cushion;
 pub mod component;
+mod cushion;
 mod engine;
 mod error;
 mod files;

@@ -55,7 +55,6 @@ mod tests;
 mod verify;
 mod writer;
 
-pub(crate) use cushion::Cushion;
 pub(crate) use scan::CowHeapScan;
 pub(crate) use shared::Shared;
 pub(crate) use snapshot::HeapSnapshot;

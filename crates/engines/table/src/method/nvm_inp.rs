@@ -34,7 +34,7 @@ use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
 
 use self::recent::Recent;
 use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
-use super::house::{self, HOUSE, root_of};
+use super::house::{self, root_of};
 use super::undo_log::{self, UndoLog};
 use super::{Footprint, Method, Rows, Ticket, Wear};
 use crate::catalog::Dropping;

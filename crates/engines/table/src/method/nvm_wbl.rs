@@ -66,11 +66,11 @@ use self::view::MomentView;
 use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
 use super::house::{self, root_of};
 use super::nvm_cow::is_full;
-use super::{Footprint, Method, Rows, Ticket, View};
+use super::{Footprint, Method, Rows, Ticket, View, Wear};
+use crate::cushion::Cushion;
 use crate::index::Direction;
-use crate::index::cow_heap::Cushion;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileTree, TreeHeader};
-use crate::tuple::Tuples;
+use crate::tuple::{Form, Tuples};
 use crate::write_set::WriteSet;
 use crate::{Catalog, Error, IndexId, KeyRange, Result, Row, Table};
 
@@ -80,6 +80,10 @@ const SEGMENTS: u32 = 64;
 /// Entries that the sweep looks at behind a commit, and those of a reclamation.
 const WALKED: usize = 16;
 const RECLAIMED: usize = 1024;
+
+/// Chunks of the heap that are held back, and the fewest with which something may be added.
+const CUSHION_MAX: usize = 8;
+const CUSHION_MIN: usize = 2;
 
 /// How a partition is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +163,7 @@ impl NvmWbl {
             group: Group::default(),
             garbage: Garbage::default(),
             sweep,
-            cushion: Cushion::default(),
+            cushion: Cushion::new(CUSHION_MIN, CUSHION_MAX),
             dropped_at: None,
             committed: Ticket::default(),
             failed: None,
@@ -194,7 +198,12 @@ impl NvmWbl {
     }
 
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
-        Tuples { schema: table.schema(), owner: owner(table.id().0), seed: self.shared.salt }
+        Tuples {
+            schema: table.schema(),
+            owner: owner(table.id().0),
+            seed: self.shared.salt,
+            form: Form::Image,
+        }
     }
 
     /// Makes all durable, and leaves nothing to be found by the next opening.
@@ -308,8 +317,14 @@ impl Method for NvmWbl {
         self.used()
     }
 
+    fn wear(&self) -> Result<Option<Wear>> {
+        self.check()?;
+        Wear::of(&self.shared.state.read().heap).map(Some)
+    }
+
     fn verify(&mut self) -> Result<()> {
         self.sync()?;
+        self.shared.state.write().heap.forget_proofs();
         self.verify_slots()
     }
 }

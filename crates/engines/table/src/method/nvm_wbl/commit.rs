@@ -118,7 +118,7 @@ impl NvmWbl {
                 if former.tuple.is_null() {
                     return Err(table.dangling(key));
                 }
-                let replaced = tuples.replace(heap, former.tuple, &before.changes_to(after)?)?;
+                let replaced = tuples.replace(heap, former.tuple, (before, after))?;
                 staged.reserved.extend(&replaced.activated);
                 let is_dropped = |slot: &AnyPtr| replaced.freed.contains(slot);
                 let (dropped, kept): (Vec<_>, Vec<_>) =

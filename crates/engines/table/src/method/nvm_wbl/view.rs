@@ -12,7 +12,7 @@ use crate::index::Direction;
 use crate::index::nonvolatile::NonVolatileTree;
 use crate::method::catalog_slot::owner;
 use crate::method::{Rows, View};
-use crate::tuple::Tuples;
+use crate::tuple::{Form, Tuples};
 use crate::{Catalog, Error, IndexId, IndexState, KeyRange, Result, Row, Table};
 
 /// A reader of what the record covered when it began. Versions that leave their heads meanwhile are kept for it in DRAM, and
@@ -36,7 +36,12 @@ impl MomentView {
     }
 
     fn tuples<'a>(&self, table: &'a Table) -> Tuples<'a> {
-        Tuples { schema: table.schema(), owner: owner(table.id().0), seed: self.shared.salt }
+        Tuples {
+            schema: table.schema(),
+            owner: owner(table.id().0),
+            seed: self.shared.salt,
+            form: Form::Image,
+        }
     }
 
     fn tree(&self, table: &Table, index: IndexId) -> Result<NonVolatileTree> {

@@ -109,7 +109,7 @@ fn a_full_store_refuses_a_transaction_of_several_partitions_whole_and_reads_on()
         assert_eq!(total(&testbed), 2 * (next - deleted), "{kind}");
         // A log that has no room has none for removals either.
         match kind {
-            Kind::NvmInP | Kind::Cow | Kind::NvmCow => {
+            Kind::NvmInP | Kind::Cow | Kind::NvmCow | Kind::NvmWbl => {
                 assert!(refused.is_none(), "{kind}: {refused:?}");
                 while !testbed.reclaim().unwrap() {}
                 let (again, refused) = fill(&testbed, next);
