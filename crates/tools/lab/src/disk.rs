@@ -127,8 +127,13 @@ impl Disk {
     }
 
     /// Reduces the files to those that a folder has names for, with the lengths that it has for them.
-    pub(crate) fn set_folder(&mut self, mut folder: Folder) {
-        let named: BTreeSet<u32> = folder.names.values().copied().collect();
+    pub(crate) fn set_folder(&mut self, folder: Folder) {
+        let named = folder.names.values().copied().collect();
+        self.set_reachable(folder, &named);
+    }
+
+    /// The same for the files that have a name, or may get one that is not durable yet.
+    pub(crate) fn set_reachable(&mut self, mut folder: Folder, named: &BTreeSet<u32>) {
         folder.lens.retain(|file, _| named.contains(file));
         for (file, there) in self.file_bytes.all() {
             let len = folder.len(file);

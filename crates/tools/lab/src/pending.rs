@@ -134,7 +134,9 @@ impl<'a> Pending<'a> {
             Some(FileEvent::SyncFolder { folder }) => {
                 let mut all = disk.folder.clone();
                 self.names.settle(&folder, &mut all.names);
-                disk.set_folder(all);
+                // Names in other folders are as uncertain as before, and their files are there.
+                let named = self.names.reachable(&all.names);
+                disk.set_reachable(all, &named);
             }
             _ => {}
         }

@@ -136,7 +136,7 @@ impl Look {
     /// Returns the effort for a violation without a bug: the campaigns and the other tests look at the same histories
     /// for longer.
     fn control(of: Histories, budget: u64) -> Self {
-        let is_shallow = of.name().starts_with("betree");
+        let is_shallow = of.name().starts_with("betree") || of == Histories::DeepNvmLog;
         let recoveries_max = if is_shallow { 2000 } else { 10_000 };
         Self { histories: budget, recoveries_max, images_max: 300, is_shallow }
     }

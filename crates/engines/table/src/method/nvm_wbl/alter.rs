@@ -23,7 +23,15 @@ impl NvmWbl {
         let dropped: Vec<_> = catalog.dropping().iter().filter(is_new).copied().collect();
         self.reclaim_for(dropped.len())?;
         let shared = Arc::clone(&self.shared);
-        self.publish_catalog(&mut shared.state.write().heap, catalog, &dropped)?;
+        let heap = &mut shared.state.write().heap;
+        match self.publish_catalog(heap, catalog.clone(), &dropped) {
+            Err(error)
+                if error.is_refusal() && !dropped.is_empty() && self.cushion.give(heap)? =>
+            {
+                self.publish_catalog(heap, catalog, &dropped)?;
+            }
+            published => published?,
+        }
         if !dropped.is_empty() {
             self.dropped_at = Some(self.commits.covered);
         }
