@@ -225,7 +225,8 @@ impl<'a> Tuples<'a> {
     /// Has all long values fetched, about to be read.
     fn prefetch_long(self, heap: &Heap, fixed: FixedRef<'_>) -> Result<()> {
         let long = self.schema.layout().long();
-        for &column in long.get(1..).map_or(&[][..], |_| long) {
+        // One alone is about to be read anyway.
+        for &column in if long.len() > 1 { long } else { &[] } {
             if let Field::Cell(word) = fixed.field(column)?
                 && let Cell::Own(slot) = Cell::of(word)
             {

@@ -86,8 +86,11 @@ fn traffic_is_that_of_what_persists() {
         assert!(of(&rows, method, "stores").iter().all(|row| row.source.is_some()));
         let (reads, writes) =
             (at(&rows, method, "stores", "read-only"), at(&rows, method, "stores", "write-heavy"));
-        // A tuple of a thousand bytes is in sixteen lines, and nine of ten transactions write one.
-        assert!(writes > 14.0 && writes > reads, "{method}: {reads} and {writes}");
+        // A tuple of a thousand bytes is in sixteen lines, and nine of ten transactions write one: a group of commits
+        // writes one that has changed several times only once.
+        let is_grouped = method.ends_with("cow");
+        let least = if is_grouped { 5.0 } else { 14.0 };
+        assert!(writes > least && writes > reads, "{method}: {reads} and {writes}");
         assert!(at(&rows, method, "written-per-user-byte", "write-heavy") > 1.0, "{method}");
         let files = at(&rows, method, "file-bytes-written", "write-heavy");
         assert_eq!(files > 0.0, !IN_POOL.contains(&method), "{method}: {files}");

@@ -162,7 +162,7 @@ impl<'a> RowRef<'a> {
         let (before, now) = (self.fixed.bytes(), after.fixed.bytes());
         let mut changes = Vec::new();
         for (column, place) in self.schema.layout().places().iter().enumerate() {
-            // Equal values have equal bytes.
+            // Equal values have equal bytes; if some had not, that would be a change too many, and no wrong row.
             let is_same = place.is_null(before) == place.is_null(now)
                 && match place.is_long {
                     false => place.of(before) == place.of(now),

@@ -25,6 +25,9 @@ const HEADER_LEN: u64 = 32;
 /// Levels of inner nodes at most: more than 2^64 entries need.
 const LEVELS_MAX: u64 = 40;
 
+/// Bytes of an inner node that are fetched together: of a longer one, a search reads few lines.
+const PREFETCHED: usize = 1024;
+
 /// The bits of the level in its word.
 const LEVEL_MASK: u64 = (1 << 8) - 1;
 
@@ -176,7 +179,7 @@ impl NonVolatileTree {
         pointer: NvPtr<InnerNode>,
         may_have: Between<'_>,
     ) -> Result<Inner<'h>> {
-        heap.prefetch(pointer, self.node_len as u64);
+        heap.prefetch(pointer, self.node_len.min(PREFETCHED) as u64);
         let named = |damage| damaged(pointer, damage);
         let prove = |slot: &[u8]| Inner::prove(slot, seed(self.salt, pointer)).map_err(named);
         let inner = Inner::of(heap.read_proven(pointer, prove)?).map_err(named)?;

@@ -43,8 +43,8 @@ impl Step {
         self.entries.entry(index).or_default().entry(key).or_insert(None);
     }
 
-    /// Prepares the changes of indexes, and has the publication show them. Returns what was prepared for those that lose
-    /// entries. One fence if an index is added to: its entries are durable before the publication shows them.
+    /// Prepares the changes of indexes, and has the publication show them. Returns what was prepared. One
+    /// fence if an index is added to: its entries are durable before the publication shows them.
     pub(super) fn prepare(
         &mut self,
         heap: &mut Heap,
@@ -76,11 +76,6 @@ impl Step {
         if adds {
             heap.fence()?;
         }
-        let loses = |tree: &NonVolatileTree| {
-            let entries = self.entries.iter().filter(|(index, _)| tree.owner().number() == index.0);
-            entries.flat_map(|(_, entries)| entries.values()).any(Option::is_none)
-        };
-        all.retain(|(tree, _)| loses(tree));
         Ok(all)
     }
 

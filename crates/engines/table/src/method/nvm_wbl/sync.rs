@@ -171,6 +171,7 @@ impl NvmWbl {
         while items > 0
             && let Some((from, item)) = self.garbage.get(step.items).cloned()
             && from <= oldest
+            && !self.is_viewed(state, from, &item)?
         {
             match item {
                 Item::Row { table, key } => self.drop_row(state, step, table, key)?,
@@ -190,6 +191,27 @@ impl NvmWbl {
             items -= 1;
         }
         Ok(())
+    }
+
+    /// Whether a view sees what an item is about otherwise than the newest readers do: its row has changed since, or its
+    /// index was dropped. What follows in the queue waits with it, as a row goes behind its entries.
+    fn is_viewed(&self, state: &State, from: u64, item: &Item) -> Result<bool> {
+        let tree = match item {
+            Item::Row { table, .. } => {
+                let Ok(table) = self.catalog.table_by_id(*table) else { return Ok(false) };
+                self.tree(table.primary())?
+            }
+            Item::Entry { index, .. } => match self.catalog.index_by_id(*index) {
+                Some(_) => self.tree(*index)?,
+                None => return Ok(self.is_dropped_viewed()),
+            },
+        };
+        let (Item::Row { key, .. } | Item::Entry { key, .. }) = item;
+        let Some(word) = tree.get(&state.heap, key)? else { return Ok(false) };
+        let head = NvPtr::<Head>::from_word(word);
+        let versions = Versions::read(&state.heap, head)?;
+        let newest = versions.0[versions.covered(head, &self.commits.sight())?].timestamp;
+        Ok(self.shared.is_viewed(from..newest))
     }
 
     /// Drops a row that was removed, or the version of one that a crash left.

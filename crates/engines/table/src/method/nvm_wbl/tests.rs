@@ -236,6 +236,63 @@ fn a_view_stays_while_rows_tables_and_indexes_go() {
 }
 
 #[test]
+fn garbage_that_waited_for_a_view_spares_what_came_back_for_another() {
+    let (_folder, _segments, mut partition, table) = create(64 << 20, 40);
+    insert(&mut partition, &table, [1, 2], "text").unwrap();
+    partition.sync().unwrap();
+    let first = partition.method().view().unwrap();
+    // What goes, comes back and goes again: an entry of a row, and a row.
+    update(&mut partition, &table, 1, Change::new(1, 70_i64));
+    delete(&mut partition, &table, 2);
+    partition.sync().unwrap();
+    update(&mut partition, &table, 1, Change::new(1, 7_i64));
+    insert(&mut partition, &table, [2], "again").unwrap();
+    partition.sync().unwrap();
+    let second = partition.method().view().unwrap();
+    let expected = [(1, "text".to_owned()), (2, "again".to_owned())];
+    update(&mut partition, &table, 1, Change::new(1, 71_i64));
+    delete(&mut partition, &table, 2);
+    partition.sync().unwrap();
+    drop(first);
+    for id in 10..20 {
+        insert(&mut partition, &table, [id], "other").unwrap();
+        partition.sync().unwrap();
+        partition.reclaim().unwrap();
+        assert_eq!(texts_of_view(&*second, Some(0)), expected);
+        assert_eq!(texts_of_view(&*second, None), expected);
+    }
+    drop(second);
+    while !partition.reclaim().unwrap() {}
+    assert_eq!(partition.verify().unwrap(), 11);
+}
+
+#[test]
+fn a_row_that_a_dropped_index_of_a_view_leads_to_stays_until_the_view_goes() {
+    let (_folder, _segments, mut partition, table) = create(64 << 20, 40);
+    insert(&mut partition, &table, 0..20, "text").unwrap();
+    partition.sync().unwrap();
+    delete(&mut partition, &table, 3);
+    partition.sync().unwrap();
+    let view = partition.method().view().unwrap();
+    let expected = texts_of_view(&*view, None);
+    assert_eq!(expected.len(), 19);
+    partition.drop_index("t", "by_number").unwrap();
+    let table = self::table(&partition);
+    for id in 100..110 {
+        let row = row(&table, id, None, "other");
+        partition.begin().unwrap();
+        partition.insert(&table, &row).unwrap();
+        partition.commit().unwrap();
+        partition.sync().unwrap();
+        partition.reclaim().unwrap();
+        assert_eq!(texts_of_view(&*view, Some(0)), expected);
+    }
+    drop(view);
+    while !partition.reclaim().unwrap() {}
+    assert_eq!(partition.verify().unwrap(), 29);
+}
+
+#[test]
 fn unique_entries_that_move_are_found_in_every_range() {
     let (_folder, _segments, mut partition, table) = create(64 << 20, 10);
     let mut model = std::collections::BTreeMap::new();
