@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use halite::{Database, Durability};
 use halite_contract::{EngineOptions, Partitioning};
@@ -38,6 +39,7 @@ pub(super) struct Opened {
     pub(super) testbed: Option<Arc<Testbed>>,
     /// Its database, if it is one of the house's.
     database: Option<Database>,
+    runs: AtomicU64,
 }
 
 impl Subject {
@@ -62,7 +64,12 @@ impl Subject {
                 let testbed = testbed(*kind, folder, shape)?;
                 let store = TestbedStore::create(testbed.clone(), shape.schemas, shape.durability);
                 let store = Box::new(store.map_err(failed)?);
-                Ok(Opened { store, testbed: Some(testbed), database: None })
+                Ok(Opened {
+                    store,
+                    testbed: Some(testbed),
+                    database: None,
+                    runs: AtomicU64::new(0),
+                })
             }
             Self::Lsm => {
                 let mut builder = Database::builder().engine("lsm");
@@ -77,12 +84,17 @@ impl Subject {
                 })?;
                 let options = KvOptions { durability: shape.durability, ..KvOptions::default() };
                 let store = KvStore::create(&database, shape.schemas, options).map_err(failed)?;
-                Ok(Opened { store: Box::new(store), testbed: None, database: Some(database) })
+                Ok(Opened {
+                    store: Box::new(store),
+                    testbed: None,
+                    database: Some(database),
+                    runs: AtomicU64::new(0),
+                })
             }
             Self::Peer(name) => {
                 let found = shape.built.rows(name, shape.schemas, folder, shape.durability);
                 let store = found.ok_or_else(|| Error::unknown("store of rows", name, []))??;
-                Ok(Opened { store, testbed: None, database: None })
+                Ok(Opened { store, testbed: None, database: None, runs: AtomicU64::new(0) })
             }
         }
     }
@@ -115,6 +127,12 @@ pub(super) struct Written {
 }
 
 impl Opened {
+    /// A number that no run on the store had before: a row that is to be what it is already changes nothing, so each run
+    /// writes other values.
+    pub(super) fn next_run(&self) -> u64 {
+        self.runs.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// `None` of a peer, whose writes nobody counts.
     pub(super) fn written(&self) -> Option<Written> {
         if let Some(testbed) = &self.testbed {

@@ -203,7 +203,7 @@ pub(super) fn one_home(
     interrupted: &AtomicBool,
 ) -> Result<u64> {
     let store: &dyn Store = &*opened.store;
-    let seed = workload.seed ^ u64::from(home + 1) << 40;
+    let seed = workload.seed ^ u64::from(home + 1) << 40 ^ opened.next_run() << 20;
     let client = Client::new(workload, seed).map_err(failed(name, "begin"))?;
     let mut client = client.at_home(home + 1);
     let sync = || match &opened.testbed {
