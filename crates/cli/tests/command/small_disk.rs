@@ -96,7 +96,7 @@ fn a_tpcc_load_onto_a_full_disk_is_continued_when_there_is_room() {
             let load = ["tpcc", "load", "bank", "--warehouses", "2", "--scale", "tiny"];
             let load = [&load[..], &["--engine", &engine]].concat();
             let ended = home.run(&load);
-            // What a log sets aside may have room for all.
+            // The file that a log has reserved may have room for all rows.
             assert!(ended.code == Some(1) || method == "inp", "{method}: {}", ended.err);
             if ended.code != Some(0) {
                 ended.failed(1, "bank");

@@ -19,7 +19,7 @@ pub enum Component {
     Other,
     /// Tuples and runs, and the heap or files that they are in.
     Storage,
-    /// What only a recovery needs: logs, checkpoints, and the directories that are copied.
+    /// Logs, checkpoints and copied directories: only a recovery needs them.
     Recovery,
     /// Lookups in indexes, and their changes.
     Index,

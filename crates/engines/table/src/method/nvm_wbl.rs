@@ -113,10 +113,10 @@ pub struct NvmWbl {
     last: u64,
     group: Group,
     garbage: Garbage,
-    /// What a crash has left to be done.
+    /// The search for the versions and entries that a crash has left, if it is not done.
     sweep: Option<Sweep>,
     cushion: Cushion,
-    /// What the record covered when something was dropped last.
+    /// The timestamp that the record covered when a table or an index was dropped last.
     dropped_at: Option<u64>,
     /// The last commit.
     committed: Ticket,
@@ -209,7 +209,7 @@ impl NvmWbl {
     /// Makes all durable, and leaves nothing to be found by the next opening.
     fn close(&mut self) -> Result<()> {
         self.collect(usize::MAX)?;
-        // What was superfluous until the last sync is now.
+        // The first one has covered the group: items that waited for that can go now.
         self.collect(usize::MAX)?;
         match self.garbage.is_empty() || self.sweep.is_some() {
             true => self.commits.end(&mut self.shared.state.write().heap),

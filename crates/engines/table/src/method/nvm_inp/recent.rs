@@ -1,7 +1,7 @@
 //! Where tuples were found lately, in memory: a transaction that reads a row, changes it and commits goes down its index once.
 //!
-//! Keys have the places of their hashes. A tuple is changed in place, so that what is known of it stays true until its key is
-//! removed, or added anew; whoever does that has it forgotten.
+//! Keys have the places of their hashes. A tuple is changed in place, so that its place stays right until its key is removed
+//! or added anew: the commit that does this forgets the key.
 
 use std::cell::RefCell;
 

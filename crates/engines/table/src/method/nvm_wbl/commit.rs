@@ -26,7 +26,7 @@ struct Staged<'w> {
     reserved: Vec<AnyPtr>,
     /// Reserved slots of the group that it replaces.
     replaced: Vec<AnyPtr>,
-    /// What its record makes superfluous.
+    /// Entries and rows that are superfluous when the record covers it.
     garbage: Vec<Item>,
 }
 

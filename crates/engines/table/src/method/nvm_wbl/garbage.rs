@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::{IndexId, TableId};
 
-/// What may be superfluous.
+/// An entry or a row that may be superfluous.
 #[derive(Debug, Clone)]
 pub(super) enum Item {
     /// An entry of a secondary index, by its key in the tree.

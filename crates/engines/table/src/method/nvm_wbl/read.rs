@@ -151,7 +151,7 @@ impl Rows for StoredRows<'_> {
     }
 }
 
-/// What the group has of a range: keys, and the primary keys that they lead to, unless the row is no more.
+/// The group's entries of a range: keys, and the primary keys that they lead to, unless the row is no more.
 type Own = (Vec<u8>, Option<Vec<u8>>);
 
 /// The rows of a range, those of the group among the stored ones.

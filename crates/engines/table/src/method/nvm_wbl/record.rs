@@ -58,7 +58,7 @@ pub(super) struct Commits {
     pub(super) gaps: Arc<[Gap]>,
 }
 
-/// What a reader sees: versions up to a timestamp, and none of gaps.
+/// The versions that a reader sees: those up to a timestamp, and none of gaps.
 #[derive(Debug, Clone)]
 pub(super) struct Sight {
     pub(super) until: u64,
@@ -170,7 +170,7 @@ impl Commits {
         (self.covered, self.limit) = (timestamp, timestamp + LEASE);
     }
 
-    /// What is covered, to be read.
+    /// The versions that the record covers, to be read.
     pub(super) fn sight(&self) -> Sight {
         Sight { until: self.covered, gaps: Arc::clone(&self.gaps) }
     }
