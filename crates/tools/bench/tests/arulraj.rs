@@ -144,7 +144,7 @@ const MISSED: [(&str, &str, &str); 20] = [
     ("nvm-cow", "insert", "table"),
     ("nvm-cow", "update", "table"),
     ("nvm-cow", "delete", "table"),
-    // A tuple that changes takes over the columns that do not.
+    // A tuple that changes is written once, with its changes in it.
     ("nvm-cow", "update", "memory"),
     // Merges write the rows below a delta, or a tombstone, again.
     ("log", "update", "table"),
