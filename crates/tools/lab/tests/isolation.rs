@@ -236,3 +236,16 @@ fn what_a_crash_took_or_tore_is_found() {
     assert_eq!(anomalies(&[torn.clone(), at_once(&[read(1, &[]), read(2, &[])])]), []);
     assert_eq!(anomalies(&[torn, at_once(&[read(1, &[11]), read(2, &[12])])]), []);
 }
+
+#[test]
+fn reads_count_only_of_transactions_that_happened() {
+    // A crash took both: the second had read an append that was never durable.
+    let gone = [ended(&[Append(1, 11)], Unknown), ended(&[read(1, &[11]), Append(2, 12)], Unknown)];
+    let behind =
+        [at_once(&[read(1, &[]), Append(1, 13)]), at_once(&[read(1, &[13]), read(2, &[])])];
+    assert_eq!(anomalies(&[gone.clone(), behind].concat()), []);
+    // The second is there, and so must be the one that it read from.
+    let torn =
+        [at_once(&[read(1, &[]), Append(1, 13)]), at_once(&[read(1, &[13]), read(2, &[12])])];
+    assert!(anomalies(&[gone, torn].concat()).contains(&(Anomaly::IncompatibleOrder, false)));
+}

@@ -147,6 +147,7 @@ fn histories_across_kills_lose_nothing_that_was_acknowledged() {
         let engine = ENGINES[(done / ROUNDS) as usize % ENGINES.len()];
         for number in 1..=ROUNDS {
             all = round(folder.path(), engine, number, Duration::from_millis(random.below(40)));
+            println!("{engine}, round {number}");
             is_clean(&all, WAYS[2].2);
         }
         done += ROUNDS;

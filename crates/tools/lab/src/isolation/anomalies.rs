@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::graph::{Edge, Graph, Kind, Orders, external, happened};
-use super::history::{History, ListKey, Op, Outcome};
+use super::history::{History, ListKey, Op, Outcome, Transaction};
 
 /// The isolation that a history is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,50 +129,58 @@ impl History {
     }
 
     /// The longest list of each key that was read, of which all others have to be the beginning.
+    ///
+    /// A transaction with an unknown outcome counts once its appends are read by one that counts: it happened. What the
+    /// others read may never have been: appends of transactions that ended with them.
     fn orders(&self, found: &mut Vec<Found>) -> Orders {
         let mut note = |anomaly, story| found.push(Found { anomaly, realtime: false, story });
         let (writers, twice) = self.writers();
         for element in twice {
             note(Anomaly::Duplicate, format!("{element} was appended twice"));
         }
-        let mut orders = Orders::new();
-        for transaction in &self.transactions {
-            if transaction.outcome == Outcome::Aborted {
-                continue;
+        let (mut orders, mut readers) = (Orders::new(), HashMap::new());
+        let mut counted = vec![false; self.transactions.len()];
+        loop {
+            let happened = happened(self, &orders);
+            let next = (0..happened.len()).filter(|&at| happened[at] && !counted[at]);
+            let next: Vec<_> = next.collect();
+            if next.is_empty() {
+                return orders;
             }
-            for (at, op) in transaction.ops.iter().enumerate() {
-                let Op::Read(key, list) = op else { continue };
-                // Whether its own appends happened is not certain.
-                let list = match transaction.outcome {
-                    Outcome::Committed => list,
-                    _ => external(list, *key, &transaction.ops[..at]),
-                };
-                let mut seen = HashSet::new();
-                for element in list {
-                    if !writers.contains_key(&(*key, *element)) {
-                        note(
-                            Anomaly::Garbage,
-                            format!("list {key} has {element}, which nobody appended"),
-                        );
+            for number in next {
+                counted[number] = true;
+                for op in &self.transactions[number].ops {
+                    let Op::Read(key, list) = op else { continue };
+                    let mut seen = HashSet::new();
+                    for element in list {
+                        if !writers.contains_key(&(*key, *element)) {
+                            let story = format!("list {key} has {element}, which nobody appended");
+                            note(Anomaly::Garbage, story);
+                        }
+                        if !seen.insert(*element) {
+                            let story = format!("list {key} has {element} twice: {list:?}");
+                            note(Anomaly::Duplicate, story);
+                        }
                     }
-                    if !seen.insert(*element) {
-                        note(
-                            Anomaly::Duplicate,
-                            format!("list {key} has {element} twice: {list:?}"),
+                    let order = orders.entry(*key).or_default();
+                    let same = order.iter().zip(list).take_while(|(a, b)| a == b).count();
+                    if same < order.len().min(list.len()) {
+                        let story = format!(
+                            "list {key} is, behind {same} elements, {:?} for {} and {:?} for {}",
+                            &order[same..],
+                            self.with_outcome(readers[key]),
+                            &list[same..],
+                            self.with_outcome(number),
                         );
+                        note(Anomaly::IncompatibleOrder, story);
                     }
-                }
-                let order = orders.entry(*key).or_default();
-                if !list.starts_with(order) && !order.starts_with(list) {
-                    let story = format!("list {key} was read as {order:?} and as {list:?}");
-                    note(Anomaly::IncompatibleOrder, story);
-                }
-                if list.len() > order.len() {
-                    *order = list.to_vec();
+                    if list.len() > order.len() {
+                        order.clone_from(list);
+                        readers.insert(*key, number);
+                    }
                 }
             }
         }
-        orders
     }
 
     /// Checks each read by itself.
@@ -279,6 +287,11 @@ impl History {
                 }
             }
         }
+    }
+
+    fn with_outcome(&self, number: usize) -> String {
+        let Transaction { outcome, begun, ended, .. } = &self.transactions[number];
+        format!("transaction {number} ({outcome:?}, from {begun} to {ended})")
     }
 
     fn tell(&self, circle: &[Edge]) -> String {
