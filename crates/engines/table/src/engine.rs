@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  write ─► transaction: lock partitions ─► expectations ─► rows ─► commit ─► keep what was replaced ─► unlock ─► sync
-//!  get, scan, snapshot ─► transaction: lock the partition ─► replaced values, rows ─► unlock
+//!  get, scan, snapshot ─► transaction: lock the partition ─► replaced values, rows ─► unlock ─► sync, if a write waits for it
 //! ```
 //!
 //! A key space is a table of keys and values (`place.rs`), and a batch is a transaction. A method has the last committed
@@ -71,9 +71,9 @@ impl TableEngine {
     fn seek(&self, space: &Space, range: &KeyRange, direction: Direction) -> Result<Option<Bytes>> {
         let mut first: Option<Vec<u8>> = None;
         for partition in 0..self.store.testbed.partitions() {
-            self.store.testbed.transact(&[partition], Durability::Deferred, |tx| {
+            self.store.read_partition(partition, |tx| {
                 let mut pairs = Pairs::new(tx, partition, &space.tables[partition]);
-                pairs.scan(range, direction_of(direction), |(key, _)| {
+                Ok(pairs.scan(range, direction_of(direction), |(key, _)| {
                     let is_first = first.as_ref().is_none_or(|first| match direction {
                         Direction::Forward => key < *first,
                         Direction::Reverse => key > *first,
@@ -82,7 +82,7 @@ impl TableEngine {
                         first = Some(key);
                     }
                     Ok(ControlFlow::Break(()))
-                })
+                })?)
             })?;
         }
         Ok(first.map(Bytes::from))
@@ -119,7 +119,7 @@ impl Engine for TableEngine {
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let (space, _spaces) = self.store.space(space)?;
         let partition = self.store.partitioning.partition_of(key);
-        self.store.testbed.transact(&[partition], Durability::Deferred, |tx| {
+        self.store.read_partition(partition, |tx| {
             let mut pairs = Pairs::new(tx, partition, &space.tables[partition]);
             Ok(pairs.get(key)?.map(Bytes::from))
         })

@@ -9,7 +9,7 @@ use std::iter::Peekable;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use halite_contract::{Bytes, Direction, Durability, Error, KeyRange, Result, Scan};
+use halite_contract::{Bytes, Direction, KeyRange, Result, Scan};
 
 use super::pairs::Pairs;
 use super::space::Space;
@@ -52,14 +52,10 @@ impl PartScan {
 
     /// Reads the next chunk.
     fn read(&mut self) -> Result<()> {
-        let (pairs, limit) = self.store.testbed.transact::<_, Error>(
-            &[self.partition],
-            Durability::Deferred,
-            |tx| {
-                let pairs = Pairs::new(tx, self.partition, &self.space.tables[self.partition]);
-                self.chunk_of(pairs)
-            },
-        )?;
+        let (pairs, limit) = self.store.read_partition(self.partition, |tx| {
+            let pairs = Pairs::new(tx, self.partition, &self.space.tables[self.partition]);
+            self.chunk_of(pairs)
+        })?;
         let end = || self.range.end().map(<[u8]>::to_vec);
         self.range = match (limit, self.direction) {
             (None, _) => KeyRange::new("", Some(Vec::new())),

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_contract::{
-    Bytes, Direction, Durability, Error, KeyRange, KeySpaceId, Result, Scan, Snapshot,
-};
+use halite_contract::{Bytes, Direction, Error, KeyRange, KeySpaceId, Result, Scan, Snapshot};
 
 use super::pairs::Pairs;
 use super::scan::scan;
@@ -45,7 +43,7 @@ impl Snapshot for TableSnapshot {
     fn get(&self, space: KeySpaceId, key: &[u8]) -> Result<Option<Bytes>> {
         let space = self.space(space)?;
         let partition = self.store.partitioning.partition_of(key);
-        self.store.testbed.transact(&[partition], Durability::Deferred, |tx| {
+        self.store.read_partition(partition, |tx| {
             if let Some(before) = self.reader.replaced((space.id, partition), key) {
                 return Ok(before);
             }

@@ -12,6 +12,7 @@ use halite_sim::locks::Mutex;
 
 use super::pairs::Pairs;
 use super::place;
+use super::store::Store;
 use crate::{Catalog, Table, Testbed};
 
 /// The beginning of the names of tables of key spaces.
@@ -43,11 +44,13 @@ impl Space {
     }
 
     /// The number of keys in a partition, which is counted at first: that reads all of its rows.
-    pub(super) fn len(&self, testbed: &Testbed, partition: usize) -> Result<u64> {
-        if let Some(count) = *self.counts[partition].lock() {
+    pub(super) fn len(&self, store: &Store, partition: usize) -> Result<u64> {
+        let known = *self.counts[partition].lock();
+        if let Some(count) = known {
+            store.wait_for_immediate(partition)?;
             return Ok(count);
         }
-        testbed.transact(&[partition], Durability::Deferred, |tx| {
+        store.read_partition(partition, |tx| {
             let count = Pairs::new(tx, partition, &self.tables[partition]).count()?;
             *self.counts[partition].lock() = Some(count);
             Ok(count)

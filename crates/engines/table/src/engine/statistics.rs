@@ -54,7 +54,7 @@ impl Store {
 
     pub(super) fn partition_stats(&self, partition: usize) -> Stats {
         let spaces = self.spaces.read();
-        let len = |space: &super::Space| space.len(&self.testbed, partition).unwrap_or(0);
+        let len = |space: &super::Space| space.len(self, partition).unwrap_or(0);
         Stats {
             domain: self.testbed.pool().domain(),
             records: spaces.by_id.values().map(|space| len(space)).sum(),

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use halite_alloc::Segments;
 use halite_contract::{
-    EngineOptions, Error, Health, KeySpaceId, Partitioning, Recovery, Result, check_key_space_name,
+    Durability, EngineOptions, Error, Health, KeySpaceId, Partitioning, Recovery, Result,
+    check_key_space_name,
 };
 use halite_pmem::Pool;
 use halite_sim::locks::{Mutex, RwLock, RwLockReadGuard};
@@ -18,7 +19,7 @@ use super::place;
 use super::space::{Space, dropped_name, is_dropped, space_of, table_name};
 use super::statistics::Taken;
 use super::versions::{Reader, Versions};
-use crate::{Kind, Testbed};
+use crate::{Kind, Testbed, Transaction};
 
 /// The root that says whether the store was closed.
 const CLOSED: &str = "table:closed";
@@ -57,10 +58,12 @@ impl Spaces {
     }
 }
 
-/// Writes of a partition, in the order of its commits.
+/// Writes of a partition, by their numbers in the order of its commits.
 #[derive(Default)]
 struct Written {
     last: AtomicU64,
+    /// The last one that is durable when its call returns.
+    immediate: AtomicU64,
     durable: AtomicU64,
 }
 
@@ -215,12 +218,38 @@ impl Store {
 
     /// The number of keys of a key space.
     pub(super) fn len(&self, space: &Space) -> Result<u64> {
-        (0..self.testbed.partitions()).map(|number| space.len(&self.testbed, number)).sum()
+        (0..self.testbed.partitions()).map(|number| space.len(self, number)).sum()
+    }
+
+    /// Reads a partition, which no transaction changes meanwhile, and returns when the answer may be told.
+    pub(super) fn read_partition<T>(
+        &self,
+        partition: usize,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let found = self.testbed.transact(&[partition], Durability::Deferred, body)?;
+        self.wait_for_immediate(partition)?;
+        Ok(found)
+    }
+
+    /// Makes the writes of a partition durable that are to be when their calls return, and are visible before that: so
+    /// that nobody is told what a crash takes back. What was read under the partition's lock is among them.
+    pub(super) fn wait_for_immediate(&self, partition: usize) -> Result<()> {
+        let Written { immediate, durable, .. } = &self.written[partition];
+        match immediate.load(Ordering::Relaxed) <= durable.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.sync_partition(partition),
+        }
     }
 
     /// Notes a write of a partition that is locked. Returns its number.
-    pub(super) fn note_write(&self, partition: usize) -> u64 {
-        self.written[partition].last.fetch_add(1, Ordering::Relaxed) + 1
+    pub(super) fn note_write(&self, partition: usize, durability: Durability) -> u64 {
+        let Written { last, immediate, .. } = &self.written[partition];
+        let number = last.fetch_add(1, Ordering::Relaxed) + 1;
+        if durability == Durability::Immediate {
+            immediate.store(number, Ordering::Relaxed);
+        }
+        number
     }
 
     /// Notes that the writes of a partition up to a number are durable.
@@ -230,7 +259,7 @@ impl Store {
 
     /// Writes of a partition that need not be durable.
     pub(super) fn unsynced(&self, partition: usize) -> u64 {
-        let Written { last, durable } = &self.written[partition];
+        let Written { last, durable, .. } = &self.written[partition];
         let durable = durable.load(Ordering::Relaxed);
         last.load(Ordering::Relaxed).saturating_sub(durable)
     }

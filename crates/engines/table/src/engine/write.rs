@@ -59,8 +59,8 @@ impl Store {
         };
         let mut numbers = Vec::new();
         let committed = |effects: &mut Effects| {
-            numbers
-                .extend(written.iter().map(|&partition| (partition, self.note_write(partition))));
+            let note = |&partition| (partition, self.note_write(partition, durability));
+            numbers.extend(written.iter().map(note));
             for (&(space, partition), &more) in &effects.more {
                 spaces.by_id[&space].count(partition, more);
             }
