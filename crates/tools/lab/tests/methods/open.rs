@@ -14,8 +14,8 @@ use halite_table::{
 
 use super::refusal::{is_full, refusal};
 use super::steps::{
-    INDEX, LEFT, Move, RIGHT, Step, Work, Write, accounts_of, amount_of, digest, group_of,
-    index_of, long_of, moves, writes,
+    INDEX, LEFT, MORE_MAX, Move, RIGHT, Step, Work, Write, accounts_of, amount_of, digest,
+    group_of, index_of, long_of, more_of, moves, writes,
 };
 
 /// The table of rows that fill the medium.
@@ -29,7 +29,8 @@ pub(super) fn schema() -> TableSchema {
     let builder = TableSchema::builder("t")
         .column("key", Type::Int32)
         .column("group", Type::Int16)
-        .nullable("long", Type::Bytes(3_000));
+        .nullable("long", Type::Bytes(3_000))
+        .nullable("more", Type::Bytes(MORE_MAX as u32));
     builder.primary_key(["key"]).index("by_group", ["group"]).build().expect("it is right")
 }
 
@@ -99,21 +100,25 @@ impl<M: Method> Part<M> {
 
     fn write(&mut self, table: &Table, write: Write) -> Result<()> {
         match write {
-            Write::Put { key, group, long } => {
-                let row = Row::from_values(table.schema(), &values![key, group, &long[..]])?;
+            Write::Put { key, group, long, more } => {
+                let values = values![key, group, &long[..], &more[..]];
+                let row = Row::from_values(table.schema(), &values)?;
                 self.partition.delete(table, &key_of(table, key)?)?;
                 self.partition.insert(table, &row)
             }
-            Write::Group { key, group } => {
-                let changes = [Change::new(1, group)];
-                self.partition.update(table, &key_of(table, key)?, &changes).map(drop)
-            }
-            Write::Long { key, long } => {
-                let changes = [Change::new(2, &long[..])];
-                self.partition.update(table, &key_of(table, key)?, &changes).map(drop)
+            Write::Group { key, group } => self.update(table, key, &[Change::new(1, group)]),
+            Write::Long { key, long } => self.update(table, key, &[Change::new(2, &long[..])]),
+            Write::More { key, more } => self.update(table, key, &[Change::new(3, &more[..])]),
+            Write::Both { key, long, more } => {
+                let changes = [Change::new(2, &long[..]), Change::new(3, &more[..])];
+                self.update(table, key, &changes)
             }
             Write::Remove { key } => self.partition.delete(table, &key_of(table, key)?).map(drop),
         }
+    }
+
+    fn update(&mut self, table: &Table, key: i32, changes: &[Change]) -> Result<()> {
+        self.partition.update(table, &key_of(table, key)?, changes).map(drop)
     }
 
     /// Adds to the amount of an account.
@@ -211,10 +216,11 @@ impl<M: Method> Part<M> {
     fn describe(&self, world: &mut World) -> Result<i64> {
         let (number, table) = (self.number, self.table("t")?);
         self.scan(&table, |row| {
-            let long = row.long_bytes(2)?.unwrap_or_default();
+            let [long, more] = [2, 3].map(|column| row.long_bytes(column));
             let (key, group) = (row.int(0)? as i32, row.int(1)? as i16);
             world.insert(group_of(number, key), digest(group));
-            world.insert(long_of(number, key), Digest::of(long));
+            world.insert(long_of(number, key), Digest::of(long?.unwrap_or_default()));
+            world.insert(more_of(number, key), Digest::of(more?.unwrap_or_default()));
             Ok(())
         })?;
         let mut sum = 0;

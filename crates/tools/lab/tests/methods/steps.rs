@@ -1,7 +1,7 @@
 //! Steps of a partition's user, and what they do to a world.
 //!
 //! The names of a world begin with the number of their partition. Rows of table `t` have a name for their group, and one
-//! for their long column. The amounts of `left` and `right` are a part of their names, as the steps add to them.
+//! for each of their long columns. The amounts of `left` and `right` are a part of their names, as the steps add to them.
 
 use halite_lab::{Digest, Random, World};
 
@@ -33,10 +33,33 @@ pub(crate) enum Work {
 
 /// A change of a row of `t`.
 pub(super) enum Write {
-    Put { key: i32, group: i16, long: Vec<u8> },
-    Group { key: i32, group: i16 },
-    Long { key: i32, long: Vec<u8> },
-    Remove { key: i32 },
+    Put {
+        key: i32,
+        group: i16,
+        long: Vec<u8>,
+        more: Vec<u8>,
+    },
+    Group {
+        key: i32,
+        group: i16,
+    },
+    Long {
+        key: i32,
+        long: Vec<u8>,
+    },
+    More {
+        key: i32,
+        more: Vec<u8>,
+    },
+    /// Both long columns at once.
+    Both {
+        key: i32,
+        long: Vec<u8>,
+        more: Vec<u8>,
+    },
+    Remove {
+        key: i32,
+    },
 }
 
 /// An amount that goes from an account of `left` to one of `right`. An account without a row has nothing.
@@ -48,6 +71,9 @@ pub(super) struct Move {
 
 const KEYS: u64 = 24;
 const ACCOUNTS: u64 = 6;
+
+/// Bytes of the second long column at most.
+pub(super) const MORE_MAX: usize = 33_000;
 
 /// The secondary index that comes and goes.
 pub(super) const INDEX: &str = "by_long";
@@ -98,15 +124,31 @@ pub(super) fn writes(seed: u64) -> Vec<Write> {
         let group = random.below(3) as i16;
         let len = [3, 30, 300, 3_000][random.below(4) as usize];
         let long = vec![random.below(200) as u8; len];
+        let (more, changes) = more(seed.wrapping_add(number), key);
         match random.below(8) {
             _ if removes => Write::Remove { key },
             0 => Write::Remove { key },
             1 | 2 => Write::Group { key, group },
-            3 => Write::Long { key, long },
-            _ => Write::Put { key, group, long },
+            3 => match changes {
+                0 => Write::Long { key, long },
+                1 => Write::More { key, more },
+                _ => Write::Both { key, long, more },
+            },
+            _ => Write::Put { key, group, long, more },
         }
     };
     (0..count).map(|number| write(number, &mut random)).collect()
+}
+
+/// A value of the second long column, and which of both columns a change is of. With the first it makes rows in one slot,
+/// some with both columns in a tail, and some in which either has a slot of its own; one row may be too long for a tail.
+fn more(seed: u64, key: i32) -> (Vec<u8>, u64) {
+    let mut random = Random::new(seed.rotate_left(32));
+    let len = match random.below(16) {
+        0 if key == 0 => MORE_MAX,
+        drawn => [3, 70, 600, 1_200][drawn as usize % 4],
+    };
+    (vec![random.below(200) as u8; len], random.below(3))
 }
 
 /// The moves of a transaction, if the tables are there.
@@ -127,6 +169,10 @@ pub(super) fn group_of(partition: usize, key: i32) -> Vec<u8> {
 
 pub(super) fn long_of(partition: usize, key: i32) -> Vec<u8> {
     format!("{partition} long of row {key:03}").into_bytes()
+}
+
+pub(super) fn more_of(partition: usize, key: i32) -> Vec<u8> {
+    format!("{partition} more of row {key:03}").into_bytes()
 }
 
 /// The name that says that the tables of accounts are there.
@@ -166,25 +212,43 @@ fn add(world: &mut World, partition: usize, (table, account): (&str, i32), amoun
 /// Applies a step to a world. Returns whether it is durable when it has returned.
 pub(super) fn model(world: &mut World, &Step { partition, ref work }: &Step) -> bool {
     let (group_of, long_of) = (|key| group_of(partition, key), |key| long_of(partition, key));
+    let more_of = |key| more_of(partition, key);
+    let remove = |world: &mut World, key| {
+        for name in [group_of(key), long_of(key), more_of(key)] {
+            world.remove(&name);
+        }
+    };
     match *work {
         Work::Transaction { commits: false, syncs, .. } => return syncs,
         Work::Transaction { seed, syncs, .. } => {
             for write in writes(seed) {
+                let (Write::Put { key, .. }
+                | Write::Group { key, .. }
+                | Write::Long { key, .. }
+                | Write::More { key, .. }
+                | Write::Both { key, .. }
+                | Write::Remove { key }) = write;
+                let is_there = world.contains_key(&group_of(key));
                 match write {
-                    Write::Put { key, group, long } => {
+                    Write::Put { group, long, more, .. } => {
                         world.insert(group_of(key), digest(group));
                         world.insert(long_of(key), Digest::of(&long));
+                        world.insert(more_of(key), Digest::of(&more));
                     }
-                    Write::Group { key, group } if world.contains_key(&group_of(key)) => {
+                    Write::Remove { .. } => remove(world, key),
+                    _ if !is_there => {}
+                    Write::Group { group, .. } => {
                         world.insert(group_of(key), digest(group));
                     }
-                    Write::Long { key, long } if world.contains_key(&group_of(key)) => {
+                    Write::Long { long, .. } => {
                         world.insert(long_of(key), Digest::of(&long));
                     }
-                    Write::Group { .. } | Write::Long { .. } => {}
-                    Write::Remove { key } => {
-                        world.remove(&group_of(key));
-                        world.remove(&long_of(key));
+                    Write::More { more, .. } => {
+                        world.insert(more_of(key), Digest::of(&more));
+                    }
+                    Write::Both { long, more, .. } => {
+                        world.insert(long_of(key), Digest::of(&long));
+                        world.insert(more_of(key), Digest::of(&more));
                     }
                 }
             }
@@ -198,10 +262,7 @@ pub(super) fn model(world: &mut World, &Step { partition, ref work }: &Step) -> 
         Work::Index { is_there: true } => drop(world.insert(index_of(partition), Digest::of(&[]))),
         Work::Index { is_there: false } => drop(world.remove(&index_of(partition))),
         Work::Truncate => {
-            for key in 0..KEYS as i32 {
-                world.remove(&group_of(key));
-                world.remove(&long_of(key));
-            }
+            (0..KEYS as i32).for_each(|key| remove(world, key));
         }
         Work::Accounts => drop(world.insert(accounts_of(partition), Digest::of(&[]))),
         Work::Fill => return false,
