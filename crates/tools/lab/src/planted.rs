@@ -63,6 +63,8 @@ pub enum Histories {
     NvmCow,
     /// A partition under NVM-WBL, with views.
     NvmWbl,
+    /// A partition under NVM-InP in a pool that rows fill.
+    SmallNvmInP,
     /// Two partitions of a testbed in a pool, under NVM-InP, and transactions over both.
     Testbed,
     /// The same under InP, with files.
@@ -103,6 +105,7 @@ impl Histories {
             Self::DeepNvmLog => "table, NVM-Log with small memtables".to_owned(),
             Self::NvmCow => "table, NVM-CoW".to_owned(),
             Self::NvmWbl => "table, NVM-WBL".to_owned(),
+            Self::SmallNvmInP => "table, NVM-InP without room".to_owned(),
             Self::Testbed => "table, two partitions".to_owned(),
             Self::TestbedInP => "table, two partitions under InP".to_owned(),
             Self::TestbedCow => "table, two partitions under CoW".to_owned(),
@@ -133,7 +136,7 @@ macro_rules! bugs {
         pub const PLANTED_BUGS: &[PlantedBug] = &{
             use Histories::{
                 Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, DeepNvmLog, Heap, InP,
-                Indexlog, Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, NvmLog, NvmWbl, Objects, Pages,
+                Indexlog, Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, NvmLog, NvmWbl, Objects, Pages, SmallNvmInP,
                 Partitions,
                 RenamedFiles, Snapshots, Space, Testbed, TestbedCow, TestbedInP,
             };
@@ -359,6 +362,8 @@ bugs! {
         "Recovery keeps a transaction whose changes it finds, and does not store them again.";
     "table.nvm-inp-undo-not-fenced" "table/src/method/undo_log.rs", NvmInP, Memory, 20,
         "The undo log is emptied before what it undid is durable.";
+    "table.nvm-inp-opening-reads-rows" "table/src/method/nvm_inp.rs", SmallNvmInP, Memory, 20,
+        "Opening reads all rows, and not those of the transaction in flight alone.";
     "table.nvm-log-undo-skipped" "table/src/method/undo_log.rs", NvmLog, Memory, 20,
         "Recovery empties the undo log of half a transaction, and undoes nothing.";
     "table.nvm-log-immutable-first" "table/src/method/nvm_log/list.rs", NvmLog, Memory, 20,

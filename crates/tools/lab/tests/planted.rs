@@ -23,7 +23,7 @@ use halite_sim::planted::Bug;
 use halite_table::Kind as Method;
 use methods::{
     CowStorage, DeepNvmLogStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage,
-    NvmLogStorage, NvmWblStorage,
+    NvmLogStorage, NvmWblStorage, SmallNvmInPStorage,
 };
 use small_stores::SmallStore;
 use testbed::Partitions;
@@ -50,6 +50,9 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
             return explore(&Methods::<DeepNvmLogStorage>::NEW, rules, look);
         }
         Histories::NvmCow => return explore(&Methods::<NvmCowStorage>::NEW, rules, look),
+        Histories::SmallNvmInP => {
+            return explore(&Methods::<SmallNvmInPStorage>::NEW, rules, look);
+        }
         Histories::NvmWbl => return explore(&Methods::<NvmWblStorage>::NEW, rules, look),
         Histories::Testbed => return explore(&Partitions::of(Method::NvmInP), rules, look),
         Histories::TestbedInP => return explore(&Partitions::of(Method::InP), rules, look),

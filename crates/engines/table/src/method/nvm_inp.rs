@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 
 use halite_alloc::Device;
 use halite_alloc::heap::{DEAD_OWNERS_MAX, Heap, NvPtr, Publication};
+use halite_sim::planted;
 
 use self::recent::Recent;
 use super::catalog_slot::{CatalogSlot, OWNERS_END, check_ids, indexes, owner};
@@ -118,6 +119,7 @@ impl NvmInP {
             };
             opened.trees.insert(index, NonVolatileTree::open(&opened.heap, header)?);
         }
+        planted!("table.nvm-inp-opening-reads-rows", opened.verify(), Ok::<_, Error>(()))?;
         Ok(opened)
     }
 

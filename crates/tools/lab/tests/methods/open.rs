@@ -22,7 +22,7 @@ use super::steps::{
 const BALLAST: &str = "ballast";
 
 /// Bytes of such rows, the longest first.
-const BALLAST_LENS: [usize; 3] = [1 << 20, 200_000, 60_000];
+const BALLAST_LENS: [usize; 4] = [1 << 20, 200_000, 60_000, 300];
 
 /// The schema of the table that each partition has.
 pub(super) fn schema() -> TableSchema {

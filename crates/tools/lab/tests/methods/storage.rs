@@ -14,7 +14,7 @@ use halite_table::method::nvm_cow::{self, NvmCow};
 use halite_table::method::nvm_inp::{self, NvmInP};
 use halite_table::method::nvm_log::{self, NvmLog};
 use halite_table::method::nvm_wbl::{self, NvmWbl};
-use halite_table::{Method, Result};
+use halite_table::{Error, Method, Result};
 use halite_wal::Shape;
 
 use super::watched::Watched;
@@ -85,6 +85,21 @@ fn segments(medium: &Medium, capacity: u64) -> Result<Arc<Segments>> {
     Ok(segments)
 }
 
+/// Loads of an opening at most: of the heap's roots, some 1,580, of an undo log, and some of the trees. Reading the rows
+/// of a full pool takes some 200 more.
+const LOADS_MAX: u64 = 1_720;
+
+/// Opens a method whose recovery is about the transaction in flight alone: it may not read the rows that there are.
+fn without_rows<M>(segments: &Segments, open: impl FnOnce() -> Result<M>) -> Result<M> {
+    let before = segments.pool().traffic().loads;
+    let opened = open()?;
+    let loads = segments.pool().traffic().loads - before;
+    match loads {
+        ..=LOADS_MAX => Ok(opened),
+        _ => Err(Error::Lost { why: format!("the opening took {loads} loads").into() }),
+    }
+}
+
 pub(crate) enum NvmInPStorage {}
 
 /// Short nodes and a short log, so that a history has divided nodes, and transactions that need a longer log.
@@ -118,7 +133,8 @@ impl Storage for SmallNvmInPStorage {
     const FILLS: bool = true;
 
     fn open(medium: &Medium) -> Result<NvmInP> {
-        NvmInP::open(&segments(medium, Self::CAPACITY)?.device(1), NVM_INP)
+        let segments = segments(medium, Self::CAPACITY)?;
+        without_rows(&segments, || NvmInP::open(&segments.device(1), NVM_INP))
     }
 }
 
@@ -252,6 +268,7 @@ impl Storage for SmallNvmWblStorage {
     const FILLS: bool = true;
 
     fn open(medium: &Medium) -> Result<NvmWbl> {
-        NvmWbl::open(&segments(medium, Self::CAPACITY)?.device(1), NVM_WBL)
+        let segments = segments(medium, Self::CAPACITY)?;
+        without_rows(&segments, || NvmWbl::open(&segments.device(1), NVM_WBL))
     }
 }
