@@ -88,14 +88,14 @@ pub struct Options {
     pub node_len: usize,
     /// The bytes of entries, and of the slots that they lead to, with which a memtable is full.
     pub memtable_bytes: u64,
-    /// How much larger an immutable memtable is than those that are newer, when compaction has nothing to do.
+    /// Immutable memtables of about one size that compaction merges, 2 at least; the merged one is as many times larger.
     pub fanout: u64,
     /// Keys that a step of compaction merges; not 0.
     pub step_keys: usize,
 }
 
 impl Default for Options {
-    /// Nodes of [`NODE_LEN`] bytes, memtables of 64 MiB, each level four times the one before, and steps of 1,024 keys.
+    /// Nodes of [`NODE_LEN`] bytes, memtables of 64 MiB, of which four are merged, and steps of 1,024 keys.
     fn default() -> Self {
         Self { node_len: NODE_LEN, memtable_bytes: 64 << 20, fanout: 4, step_keys: 1024 }
     }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | is added | whole |
 //! | changes, and the memtable has it whole | words of its tuple, and slots of its long columns |
-//! | changes, and only older memtables have it whole | a delta, in the place of one that is there |
+//! | changes in half of its bytes or fewer, and only older memtables have it whole | a delta, in the place of one that is there |
+//! | changes in more, and only older memtables have it whole | whole: reads need not look below it |
 //! | is removed, and an older memtable has its key | a tombstone |
 //! | is removed, and none has | nothing |
 
@@ -172,8 +173,8 @@ impl NvmLog {
         Ok(Lead::Whole(inserted.tuple).word())
     }
 
-    /// Writes what a row has changed since the older memtables: with the columns of the delta that is there, if there is
-    /// one. Returns the word that leads to it.
+    /// Writes what a row has changed since the older memtables, with the columns of the delta that is there, if there is
+    /// one; or the row, if that is most of it. Returns the word that leads to it.
     fn change(
         &mut self,
         table: &Table,
@@ -191,7 +192,7 @@ impl NvmLog {
             add_column(&mut fields, after, change.column)?;
         }
         let delta = encode(&fields);
-        if delta.len() > DELTA_LEN_MAX {
+        if delta.len() > DELTA_LEN_MAX || 2 * delta.len() > after.bytes().len() {
             return self.insert(tuples, after, changes);
         }
         let slot = bytes::write::<Delta>(&mut self.heap, tuples.owner, &delta)?;

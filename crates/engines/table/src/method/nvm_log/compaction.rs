@@ -6,9 +6,9 @@
 //!                           one publication                steps                    one publication
 //! ```
 //!
-//! The newest immutable memtables are merged, down to the last one that has less than `fanout` times the bytes of those above it.
-//! So each is at least `fanout` times as large as those above it when a compaction is done, and there are no more of them
-//! than the logarithm of the number of rows. A commit has compaction go on by 16 keys for each that it changes, as soon as they
+//! Memtables are of one **tier** if they are about as large: up to `fanout` times a mutable one, up to `fanout` times that,
+//! and so on. As soon as `fanout` are of one tier, they are merged with all that are newer. So a row is copied once in each
+//! tier, and there are fewer than `fanout` memtables for each power of it in the number of rows. A commit has compaction go on by 16 keys for each that it changes, as soon as they
 //! make a step.
 //!
 //! **The output** is built by steps, which store their changes without a log: nothing leads to it but the word of what is
@@ -34,7 +34,7 @@ use super::filter::Filter;
 use super::memtable::{Lead, Memtable, TOMBSTONE, owners};
 use super::merge::MergeScan;
 use super::read::read_key;
-use super::{NvmLog, SEGMENTS, bytes, filter};
+use super::{NvmLog, Options, SEGMENTS, bytes, filter};
 use crate::index::Direction;
 use crate::index::nonvolatile::{Change, NonVolatileTree, TreeHeader};
 use crate::tuple::{Form, Tuples, cancel};
@@ -104,7 +104,7 @@ impl NvmLog {
     fn begin(&mut self) -> Result<Option<Job>> {
         let wanted = self.indexes.iter().filter_map(|(&id, index)| {
             let immutable = index.immutable();
-            let inputs = match merged(immutable, self.options.fanout) {
+            let inputs = match merged(immutable, self.options) {
                 0 => immutable
                     .iter()
                     .rfind(|memtable| memtable.filter.is_none())
@@ -346,13 +346,18 @@ impl Item {
 }
 
 /// How many of the immutable memtables are to be merged, the newest first: none or at least two.
-fn merged(immutable: &[Memtable], fanout: u64) -> usize {
-    let (mut newer, mut count) = (0_u64, 0);
-    for (number, memtable) in immutable.iter().enumerate() {
-        if number > 0 && memtable.bytes < newer.saturating_mul(fanout) {
-            count = number + 1;
-        }
-        newer = newer.saturating_add(memtable.bytes);
-    }
-    count
+fn merged(immutable: &[Memtable], Options { memtable_bytes, fanout, .. }: Options) -> usize {
+    let fanout = fanout.max(2);
+    let tier = |memtable: &Memtable| {
+        (memtable.bytes / memtable_bytes.max(1)).checked_ilog(fanout).unwrap_or(0)
+    };
+    let largest = immutable.iter().map(tier).max().unwrap_or(0);
+    let counts = (0..=largest).filter_map(|of| {
+        let newest = immutable.iter().take_while(|memtable| tier(memtable) <= of);
+        let (count, alike) = newest.fold((0, 0), |(count, alike), memtable| {
+            (count + 1, alike + u64::from(tier(memtable) == of))
+        });
+        (alike >= fanout).then_some(count)
+    });
+    counts.max().unwrap_or(0)
 }
