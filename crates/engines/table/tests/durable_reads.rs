@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use halite_contract::{Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op};
+use halite_contract::{
+    Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Op, Partitioning,
+};
 use halite_disk::Disk;
 use halite_pmem::{Domain, Medium, PoolOptions};
 use halite_sim::locks;
@@ -14,12 +16,13 @@ use shuttle::{Config, FailurePersistence, Runner, thread};
 const KEY: &[u8] = b"key";
 
 /// A store in memory.
-fn store(kind: Kind) -> (Arc<TableEngine>, KeySpaceId) {
+fn store(kind: Kind, partitions: usize) -> (Arc<TableEngine>, KeySpaceId) {
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = 64 << 20;
     pool_options.medium = Some(Medium::new(Domain::Memory, 64 << 20).expect("room for a medium"));
     let disk = Some(Disk::in_memory());
-    let options = EngineOptions { pool_options, disk, ..EngineOptions::new("pool") };
+    let partitioning = Some(Partitioning::Hash(partitions));
+    let options = EngineOptions { pool_options, disk, partitioning, ..EngineOptions::new("pool") };
     let engine = TableEngine::open(kind, &options).expect("a store");
     let space = engine.key_space("s").expect("a key space");
     (Arc::new(engine), space)
@@ -51,7 +54,7 @@ fn an_answer_has_no_write_that_is_not_durable_yet() {
             config.failure_persistence = FailurePersistence::None;
             config.silence_warnings = true;
             let execute = move || {
-                let (engine, space) = store(kind);
+                let (engine, space) = store(kind, 1 + way % 2);
                 assert!(!ask(&engine, space, way));
                 let writer = engine.clone();
                 let put = Op::Put { space, key: KEY, value: b"value" };

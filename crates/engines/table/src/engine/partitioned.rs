@@ -36,7 +36,7 @@ impl Partitioned for TableEngine {
 
     fn len_of_partition(&self, partition: usize, space: KeySpaceId) -> Result<u64> {
         let (space, _spaces) = self.store.space(space)?;
-        space.len(&self.store, partition)
+        self.store.len_of(&space, partition)
     }
 
     fn sync_partition(&self, partition: usize) -> Result<()> {

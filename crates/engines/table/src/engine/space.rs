@@ -12,7 +12,6 @@ use halite_sim::locks::Mutex;
 
 use super::pairs::Pairs;
 use super::place;
-use super::store::Store;
 use crate::{Catalog, Table, Testbed};
 
 /// The beginning of the names of tables of key spaces.
@@ -43,14 +42,13 @@ impl Space {
         Ok(Self { id, name: name.to_owned(), tables, counts })
     }
 
-    /// The number of keys in a partition, which is counted at first: that reads all of its rows.
-    pub(super) fn len(&self, store: &Store, partition: usize) -> Result<u64> {
-        let known = *self.counts[partition].lock();
-        if let Some(count) = known {
-            store.wait_for_immediate(partition)?;
+    /// The number of keys in a partition, which is counted at first: that reads all of its rows. Some may be of writes that
+    /// are not durable yet.
+    pub(super) fn count(&self, testbed: &Testbed, partition: usize) -> Result<u64> {
+        if let Some(count) = *self.counts[partition].lock() {
             return Ok(count);
         }
-        store.read_partition(partition, |tx| {
+        testbed.transact(&[partition], Durability::Deferred, |tx| {
             let count = Pairs::new(tx, partition, &self.tables[partition]).count()?;
             *self.counts[partition].lock() = Some(count);
             Ok(count)
@@ -58,7 +56,7 @@ impl Space {
     }
 
     /// Notes that keys came to a partition, or went, which is locked.
-    pub(super) fn count(&self, partition: usize, more: i64) {
+    pub(super) fn add(&self, partition: usize, more: i64) {
         let mut count = self.counts[partition].lock();
         *count = count.map(|count| count.saturating_add_signed(more));
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use halite_alloc::SEGMENT;
 use halite_contract::{Figure, Stats};
 
-use super::store::Store;
+use super::store::{Spaces, Store};
 use crate::Footprint;
 
 /// The footprint, and the number of writes when it was taken.
@@ -20,8 +20,7 @@ impl Store {
         let pool = self.testbed.pool();
         let partitions = self.testbed.partitions();
         let spaces = self.spaces.read();
-        // A key space that cannot be read has none that anybody could get.
-        let records = spaces.by_id.values().map(|space| self.len(space).unwrap_or(0)).sum();
+        let records = (0..partitions).map(|number| self.records(&spaces, number)).sum();
         let Footprint { table, index, log, checkpoint, other } = self.footprint(records);
         let has_files = self.testbed.kind().has_files();
         let free_bytes = self.testbed.segments().free() * SEGMENT;
@@ -54,13 +53,18 @@ impl Store {
 
     pub(super) fn partition_stats(&self, partition: usize) -> Stats {
         let spaces = self.spaces.read();
-        let len = |space: &super::Space| space.len(self, partition).unwrap_or(0);
         Stats {
             domain: self.testbed.pool().domain(),
-            records: spaces.by_id.values().map(|space| len(space)).sum(),
+            records: self.records(&spaces, partition),
             unsynced_writes: self.unsynced(partition),
             ..Stats::default()
         }
+    }
+
+    /// The keys of a partition. A key space that cannot be read has none that anybody could get.
+    fn records(&self, spaces: &Spaces, partition: usize) -> u64 {
+        let spaces = spaces.by_id.values();
+        spaces.map(|space| space.count(&self.testbed, partition).unwrap_or(0)).sum()
     }
 
     /// The footprint, which is taken again when as many writes have come as there are keys: that walks all space.

@@ -218,25 +218,38 @@ impl Store {
 
     /// The number of keys of a key space.
     pub(super) fn len(&self, space: &Space) -> Result<u64> {
-        (0..self.testbed.partitions()).map(|number| space.len(self, number)).sum()
+        (0..self.testbed.partitions()).map(|number| self.len_of(space, number)).sum()
     }
 
-    /// Reads a partition, which no transaction changes meanwhile, and returns when the answer may be told.
+    /// The number of keys of a key space in a partition.
+    pub(super) fn len_of(&self, space: &Space, partition: usize) -> Result<u64> {
+        let len = space.count(&self.testbed, partition)?;
+        self.wait_for(partition, self.immediate(partition))?;
+        Ok(len)
+    }
+
+    /// Reads a partition, which no transaction changes meanwhile, and returns when the answer may be told: a write that is to
+    /// be durable when its call returns is visible before that, and a crash takes back what is not durable.
     pub(super) fn read_partition<T>(
         &self,
         partition: usize,
         body: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        let found = self.testbed.transact(&[partition], Durability::Deferred, body)?;
-        self.wait_for_immediate(partition)?;
+        let read =
+            |tx: &mut Transaction<'_>| Ok::<_, Error>((body(tx)?, self.immediate(partition)));
+        let (found, immediate) = self.testbed.transact(&[partition], Durability::Deferred, read)?;
+        self.wait_for(partition, immediate)?;
         Ok(found)
     }
 
-    /// Makes the writes of a partition durable that are to be when their calls return, and are visible before that: so
-    /// that nobody is told what a crash takes back. What was read under the partition's lock is among them.
-    pub(super) fn wait_for_immediate(&self, partition: usize) -> Result<()> {
-        let Written { immediate, durable, .. } = &self.written[partition];
-        match immediate.load(Ordering::Relaxed) <= durable.load(Ordering::Relaxed) {
+    /// The last write of a partition that is to be durable when its call returns.
+    fn immediate(&self, partition: usize) -> u64 {
+        self.written[partition].immediate.load(Ordering::Relaxed)
+    }
+
+    /// Returns when a write of a partition is durable.
+    fn wait_for(&self, partition: usize, write: u64) -> Result<()> {
+        match write <= self.written[partition].durable.load(Ordering::Relaxed) {
             true => Ok(()),
             false => self.sync_partition(partition),
         }

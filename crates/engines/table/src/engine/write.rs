@@ -62,7 +62,7 @@ impl Store {
             let note = |&partition| (partition, self.note_write(partition, durability));
             numbers.extend(written.iter().map(note));
             for (&(space, partition), &more) in &effects.more {
-                spaces.by_id[&space].count(partition, more);
+                spaces.by_id[&space].add(partition, more);
             }
             self.versions.keep(effects.write, std::mem::take(&mut effects.replaced));
             self.user_bytes.fetch_add(effects.user_bytes, Ordering::Relaxed);

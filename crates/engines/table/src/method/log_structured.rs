@@ -86,7 +86,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// A memtable of 64 MiB, runs of 8 MiB, levels of ten times the one above.
+    /// A memtable and a cache of 64 MiB each, runs of 8 MiB, levels of ten times the one above.
     fn default() -> Self {
         Self {
             memtable_bytes: 64 << 20,
@@ -94,7 +94,7 @@ impl Default for Options {
             fanout: 10,
             level0_max: 4,
             step_bytes: 256 << 10,
-            cache_bytes: 8 << 20,
+            cache_bytes: 64 << 20,
             node_len: NODE_LEN,
             log: Shape { file_bytes: 16 << 20, kept_bytes: 64 << 20 },
         }

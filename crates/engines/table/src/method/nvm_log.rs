@@ -12,8 +12,8 @@
 //!
 //! Each index, primary or secondary, has memtables of its own (`memtable.rs`): non-volatile trees that lead to slots.
 //! Changes go to the mutable one (`commit.rs`), by the protocol of NVM-InP and its undo log of pointers and words
-//! (`undo_log.rs`). What a transaction changes of a row that only an older memtable has is a delta, and a removal is a
-//! tombstone; a row that the mutable memtable has is changed in its place.
+//! (`undo_log.rs`). What a transaction changes of a row that only an older memtable has is a delta, or the whole row if
+//! that is most of it, and a removal is a tombstone; a row that the mutable memtable has is changed in its place.
 //!
 //! **A full memtable** is written nowhere: one publication lists it as immutable, with a new mutable one before it
 //! (`list.rs`, `directory.rs`). Immutable memtables get Bloom filters (`filter.rs`), and are merged into larger ones, in
@@ -25,12 +25,12 @@
 //!
 //! **Costs.** A commit costs two fences, however many rows it changes; beside that are those of leaves that are divided, of
 //! a memtable that becomes immutable, and of steps of compaction. An insertion writes the row, and later once in each
-//! compaction that it takes part in; an update of an older row writes the columns that have changed, and a removal 16 bytes
-//! and the key. A lookup reads a block of the filter in each memtable, and the trees of those that have the key.
+//! compaction that it takes part in (about one for each power of four in the number of rows); an update of an older row writes the columns that have changed, or twice their bytes at most,
+//! and a removal 16 bytes and the key. A lookup reads a block of the filter in each memtable, and the trees of those that have the key.
 //!
-//! **Lack of room** refuses a transaction that adds anything, also a tombstone; a compaction is given up, and tried again
-//! later. **A failure** of the medium behind the first fence of a commit leaves a transaction that nobody can finish: no row
-//! is read or written any more until the partition is opened again.
+//! **Lack of room** refuses a transaction that adds anything, also a tombstone, and leaves some room for statements that drop
+//! something; a compaction is given up, and tried again later. **A failure** of the medium behind the first fence of a commit
+//! leaves a transaction that nobody can finish: no row is read or written any more until the partition is opened again.
 
 mod bytes;
 mod coalesce;
@@ -58,6 +58,7 @@ use super::catalog_slot::{CatalogSlot, check_ids, indexes};
 use super::house::{self, root_of};
 use super::undo_log::{self, UndoLog};
 use super::{Footprint, Method, Rows, Ticket, Wear};
+use crate::cushion::Cushion;
 use crate::index::Direction;
 use crate::index::nonvolatile::{NODE_LEN, NonVolatileTree};
 use crate::write_set::WriteSet;
@@ -68,6 +69,9 @@ const FIRST_OWNER: u32 = 1 << 19;
 
 /// Memtables of an index at most: none becomes immutable as long as there are so many.
 const MEMTABLES_MAX: usize = 64;
+
+/// Chunks that are held back for statements that drop something: for slots of the catalog, and of roots.
+const CUSHION: usize = 2;
 
 /// Segments of the heap that one step of reclamation looks at.
 const SEGMENTS: u32 = 64;
@@ -111,6 +115,8 @@ pub struct NvmLog {
     log: UndoLog,
     /// The compaction that goes on.
     job: Option<Job>,
+    /// Space for statements that drop something.
+    cushion: Cushion,
     /// Keys that compaction may merge.
     credit: usize,
     /// Steps that it rests.
@@ -144,6 +150,7 @@ impl NvmLog {
             indexes: BTreeMap::new(),
             log,
             job: None,
+            cushion: Cushion::new(0, CUSHION),
             credit: 0,
             rest: 0,
             next_owner: FIRST_OWNER,
@@ -287,7 +294,15 @@ impl Method for NvmLog {
     fn alter(&mut self, catalog: Catalog) -> Result<()> {
         self.check()?;
         check_ids(&catalog, FIRST_OWNER)?;
-        match self.publish_catalog(catalog) {
+        let drops = catalog.dropping().len() > self.catalog.dropping().len();
+        let mut published = self.publish_catalog(catalog.clone());
+        if drops
+            && published.as_ref().is_err_and(Error::is_refusal)
+            && self.cushion.give(&mut self.heap)?
+        {
+            published = self.publish_catalog(catalog);
+        }
+        match published {
             // Nothing has changed; what was reserved for it is free when the heap is opened again.
             Err(refused) if refused.is_refusal() => return Err(refused),
             published => self.failing(published)?,

@@ -138,6 +138,22 @@ impl History {
         for element in twice {
             note(Anomaly::Duplicate, format!("{element} was appended twice"));
         }
+        for transaction in self.transactions.iter().filter(|of| of.outcome != Outcome::Aborted) {
+            for op in &transaction.ops {
+                let Op::Read(key, list) = op else { continue };
+                let mut seen = HashSet::new();
+                for element in list {
+                    if !writers.contains_key(&(*key, *element)) {
+                        let story = format!("list {key} has {element}, which nobody appended");
+                        note(Anomaly::Garbage, story);
+                    }
+                    if !seen.insert(*element) {
+                        let story = format!("list {key} has {element} twice: {list:?}");
+                        note(Anomaly::Duplicate, story);
+                    }
+                }
+            }
+        }
         let (mut orders, mut readers) = (Orders::new(), HashMap::new());
         let mut counted = vec![false; self.transactions.len()];
         loop {
@@ -151,17 +167,6 @@ impl History {
                 counted[number] = true;
                 for op in &self.transactions[number].ops {
                     let Op::Read(key, list) = op else { continue };
-                    let mut seen = HashSet::new();
-                    for element in list {
-                        if !writers.contains_key(&(*key, *element)) {
-                            let story = format!("list {key} has {element}, which nobody appended");
-                            note(Anomaly::Garbage, story);
-                        }
-                        if !seen.insert(*element) {
-                            let story = format!("list {key} has {element} twice: {list:?}");
-                            note(Anomaly::Duplicate, story);
-                        }
-                    }
                     let order = orders.entry(*key).or_default();
                     let same = order.iter().zip(list).take_while(|(a, b)| a == b).count();
                     if same < order.len().min(list.len()) {

@@ -49,7 +49,7 @@ pub(super) fn external<'a>(list: &'a [Element], key: ListKey, earlier: &[Op]) ->
     &list[..list.len().saturating_sub(own)]
 }
 
-/// Whether a transaction happened: it was committed, or another one read its appends.
+/// Whether a transaction happened: it was committed, or one that did read its appends.
 pub(super) fn happened(history: &History, orders: &Orders) -> Vec<bool> {
     let (writers, _) = history.writers();
     let mut happened: Vec<_> =

@@ -101,16 +101,18 @@ impl<M: Method> Part<M> {
     fn write(&mut self, table: &Table, write: Write) -> Result<()> {
         match write {
             Write::Put { key, group, long, more } => {
-                let values = values![key, group, &long[..], &more[..]];
+                let values = values![key, group, &long[..], more.as_deref()];
                 let row = Row::from_values(table.schema(), &values)?;
                 self.partition.delete(table, &key_of(table, key)?)?;
                 self.partition.insert(table, &row)
             }
             Write::Group { key, group } => self.update(table, key, &[Change::new(1, group)]),
             Write::Long { key, long } => self.update(table, key, &[Change::new(2, &long[..])]),
-            Write::More { key, more } => self.update(table, key, &[Change::new(3, &more[..])]),
+            Write::More { key, more } => {
+                self.update(table, key, &[Change::new(3, more.as_deref())])
+            }
             Write::Both { key, long, more } => {
-                let changes = [Change::new(2, &long[..]), Change::new(3, &more[..])];
+                let changes = [Change::new(2, &long[..]), Change::new(3, more.as_deref())];
                 self.update(table, key, &changes)
             }
             Write::Remove { key } => self.partition.delete(table, &key_of(table, key)?).map(drop),
@@ -220,7 +222,7 @@ impl<M: Method> Part<M> {
             let (key, group) = (row.int(0)? as i32, row.int(1)? as i16);
             world.insert(group_of(number, key), digest(group));
             world.insert(long_of(number, key), Digest::of(long?.unwrap_or_default()));
-            world.insert(more_of(number, key), Digest::of(more?.unwrap_or_default()));
+            world.insert(more_of(number, key), digest_of(more?));
             Ok(())
         })?;
         let mut sum = 0;

@@ -130,8 +130,8 @@ pub(super) fn writes(seed: u64) -> Vec<Write> {
             0 => Write::Remove { key },
             1 | 2 => Write::Group { key, group },
             3 => match changes {
-                0 => Write::Long { key, long },
-                1 => Write::More { key, more },
+                0 | 1 => Write::Long { key, long },
+                2 => Write::More { key, more },
                 _ => Write::Both { key, long, more },
             },
             _ => Write::Put { key, group, long, more },
@@ -140,15 +140,16 @@ pub(super) fn writes(seed: u64) -> Vec<Write> {
     (0..count).map(|number| write(number, &mut random)).collect()
 }
 
-/// A value of the second long column, and which of both columns a change is of. With the first it makes rows in one slot,
+/// A value of the second long column, or none, and which of both columns a change is of. With the first it makes rows in one slot,
 /// some with both columns in a tail, and some in which either has a slot of its own; one row may be too long for a tail.
-fn more(seed: u64, key: i32) -> (Vec<u8>, u64) {
+fn more(seed: u64, key: i32) -> (Option<Vec<u8>>, u64) {
     let mut random = Random::new(seed.rotate_left(32));
     let len = match random.below(16) {
         0 if key == 0 => MORE_MAX,
         drawn => [3, 70, 600, 1_200][drawn as usize % 4],
     };
-    (vec![random.below(200) as u8; len], random.below(3))
+    let more = (random.below(8) > 0).then(|| vec![random.below(200) as u8; len]);
+    (more, random.below(4))
 }
 
 /// The moves of a transaction, if the tables are there.
@@ -196,6 +197,11 @@ pub(super) fn digest(group: i16) -> Digest {
     Digest::of(&group.to_le_bytes())
 }
 
+/// The digest of a column that may be NULL.
+pub(super) fn digest_of(more: Option<&[u8]>) -> Digest {
+    Digest::of(more.unwrap_or(b"NULL"))
+}
+
 /// Adds to the amount of an account.
 fn add(world: &mut World, partition: usize, (table, account): (&str, i32), amount: i64) {
     let prefix = account_of(partition, table, account);
@@ -233,7 +239,7 @@ pub(super) fn model(world: &mut World, &Step { partition, ref work }: &Step) -> 
                     Write::Put { group, long, more, .. } => {
                         world.insert(group_of(key), digest(group));
                         world.insert(long_of(key), Digest::of(&long));
-                        world.insert(more_of(key), Digest::of(&more));
+                        world.insert(more_of(key), digest_of(more.as_deref()));
                     }
                     Write::Remove { .. } => remove(world, key),
                     _ if !is_there => {}
@@ -244,11 +250,11 @@ pub(super) fn model(world: &mut World, &Step { partition, ref work }: &Step) -> 
                         world.insert(long_of(key), Digest::of(&long));
                     }
                     Write::More { more, .. } => {
-                        world.insert(more_of(key), Digest::of(&more));
+                        world.insert(more_of(key), digest_of(more.as_deref()));
                     }
                     Write::Both { long, more, .. } => {
                         world.insert(long_of(key), Digest::of(&long));
-                        world.insert(more_of(key), Digest::of(&more));
+                        world.insert(more_of(key), digest_of(more.as_deref()));
                     }
                 }
             }

@@ -90,7 +90,7 @@ fn segments(medium: &Medium, capacity: u64) -> Result<Arc<Segments>> {
 const LOADS_MAX: u64 = 1_720;
 
 /// Opens a method whose recovery is about the transaction in flight alone: it may not read the rows that there are.
-fn without_rows<M>(segments: &Segments, open: impl FnOnce() -> Result<M>) -> Result<M> {
+fn without_reading_rows<M>(segments: &Segments, open: impl FnOnce() -> Result<M>) -> Result<M> {
     let before = segments.pool().traffic().loads;
     let opened = open()?;
     let loads = segments.pool().traffic().loads - before;
@@ -134,7 +134,7 @@ impl Storage for SmallNvmInPStorage {
 
     fn open(medium: &Medium) -> Result<NvmInP> {
         let segments = segments(medium, Self::CAPACITY)?;
-        without_rows(&segments, || NvmInP::open(&segments.device(1), NVM_INP))
+        without_reading_rows(&segments, || NvmInP::open(&segments.device(1), NVM_INP))
     }
 }
 
@@ -269,6 +269,6 @@ impl Storage for SmallNvmWblStorage {
 
     fn open(medium: &Medium) -> Result<NvmWbl> {
         let segments = segments(medium, Self::CAPACITY)?;
-        without_rows(&segments, || NvmWbl::open(&segments.device(1), NVM_WBL))
+        without_reading_rows(&segments, || NvmWbl::open(&segments.device(1), NVM_WBL))
     }
 }

@@ -18,13 +18,15 @@ use super::delta::{DELTA_LEN_MAX, Fields, add_column, decode, encode};
 use super::memtable::{Lead, TOMBSTONE, key_slot, owners};
 use super::{NvmLog, bytes};
 use crate::index::nonvolatile::{Change, NonVolatileTree, Prepared};
+use crate::method::catalog_slot::owner;
+use crate::method::house::HOUSE;
 use crate::method::undo_log::{Changes, Freed, Place, Word};
 use crate::tuple::{Form, Tuples, cancel};
 use crate::write_set::{EntryWrite, RowWrite, WriteSet};
 use crate::{IndexId, Result, RowRef, Table, TableId};
 
 /// Bytes of an entry beside its key.
-const ENTRY: u64 = 16;
+pub(super) const ENTRY: u64 = 16;
 
 /// What a transaction will change, when it is prepared.
 #[derive(Default)]
@@ -45,6 +47,9 @@ impl NvmLog {
     pub(super) fn commit_changes(&mut self, writes: &WriteSet) -> Result<usize> {
         if writes.is_empty() {
             return Ok(0);
+        }
+        if writes.rows().any(|(_, _, write)| write.after.is_some()) {
+            self.cushion.fill(&mut self.heap, owner(HOUSE))?;
         }
         let mut plan = Plan::default();
         let prepared = self.prepare(writes, &mut plan);

@@ -6,10 +6,11 @@
 //!                           one publication                steps                    one publication
 //! ```
 //!
-//! Memtables are of one **tier** if they are about as large: up to `fanout` times a mutable one, up to `fanout` times that,
-//! and so on. As soon as `fanout` are of one tier, they are merged with all that are newer. So a row is copied once in each
-//! tier, and there are fewer than `fanout` memtables for each power of it in the number of rows. A commit has compaction go on by 16 keys for each that it changes, as soon as they
-//! make a step.
+//! Memtables are of one **tier** if they are about as large: as a mutable one, as `fanout` of those, and so on. As soon as
+//! `fanout` are of one tier, they are merged with all that are newer. So a row is copied about once in each tier, and there
+//! are about `fanout` memtables for each power of it in the number of rows. As soon as the newer ones have as many bytes as
+//! the oldest, and as two mutable ones, all are merged: so what later entries hide takes no more space than that. A commit
+//! has compaction go on by 16 keys for each that it changes, as soon as they make a step.
 //!
 //! **The output** is built by steps, which store their changes without a log: nothing leads to it but the word of what is
 //! being built, and after a crash it is dropped with its owners, whatever it has. Rows are copied, and have their deltas in
@@ -29,12 +30,13 @@ use halite_alloc::heap::{AnyPtr, NvPtr, Publication};
 use halite_sim::planted;
 
 use super::bytes::{Delta, PrimaryKey};
+use super::commit::ENTRY;
 use super::delta::{DELTA_LEN_MAX, encode};
 use super::filter::Filter;
 use super::memtable::{Lead, Memtable, TOMBSTONE, owners};
 use super::merge::MergeScan;
 use super::read::read_key;
-use super::{NvmLog, Options, SEGMENTS, bytes, filter};
+use super::{MEMTABLES_MAX, NvmLog, Options, SEGMENTS, bytes, filter};
 use crate::index::Direction;
 use crate::index::nonvolatile::{Change, NonVolatileTree, TreeHeader};
 use crate::tuple::{Form, Tuples, cancel};
@@ -104,7 +106,8 @@ impl NvmLog {
     fn begin(&mut self) -> Result<Option<Job>> {
         let wanted = self.indexes.iter().filter_map(|(&id, index)| {
             let immutable = index.immutable();
-            let inputs = match merged(immutable, self.options) {
+            let bytes: Vec<_> = immutable.iter().map(|memtable| memtable.bytes).collect();
+            let inputs = match merged(&bytes, self.options) {
                 0 => immutable
                     .iter()
                     .rfind(|memtable| memtable.filter.is_none())
@@ -274,6 +277,7 @@ impl NvmLog {
             }
         }
         let delta = encode(coalescing.fields());
+        // How much of the row it has is not known without a look at the older memtables.
         if !older.is_empty() && delta.len() <= DELTA_LEN_MAX {
             return Ok(Item::Delta(delta));
         }
@@ -313,7 +317,7 @@ impl NvmLog {
                 Item::Nothing => continue,
             };
             changes.push(Change::Put(key, word));
-            job.bytes += (key.len() + 16 + item.len()) as u64;
+            job.bytes += ENTRY + key.len() as u64;
             let is_hashed = planted!(
                 "table.nvm-log-filter-without-tombstones",
                 !matches!(item, Item::Tombstone),
@@ -324,6 +328,7 @@ impl NvmLog {
             }
         }
         for &slot in &slots {
+            job.bytes += self.heap.len_of(slot)?;
             planted!("table.nvm-log-output-not-flushed", Ok(()), self.heap.flush(slot))?;
         }
         let prepared = output.prepare(&mut self.heap, &changes)?;
@@ -345,19 +350,89 @@ impl Item {
     }
 }
 
-/// How many of the immutable memtables are to be merged, the newest first: none or at least two.
-fn merged(immutable: &[Memtable], Options { memtable_bytes, fanout, .. }: Options) -> usize {
+/// How many of some immutable memtables are to be merged, by their bytes, the newest first: none or at least two.
+fn merged(immutable: &[u64], Options { memtable_bytes, fanout, .. }: Options) -> usize {
+    let Some((oldest, newer)) = immutable.split_last() else { return 0 };
+    let bytes = newer.iter().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+    let is_hidden = bytes >= (*oldest).max(memtable_bytes.saturating_mul(2)) && !newer.is_empty();
+    if is_hidden || immutable.len() >= MEMTABLES_MAX - 1 {
+        return immutable.len();
+    }
     let fanout = fanout.max(2);
-    let tier = |memtable: &Memtable| {
-        (memtable.bytes / memtable_bytes.max(1)).checked_ilog(fanout).unwrap_or(0)
+    // Halfway to the next tier, a memtable is of that: what is merged of `fanout` has a little less than they had.
+    let tier = |bytes: u64| {
+        (bytes.saturating_mul(2) / memtable_bytes.max(1)).checked_ilog(fanout).unwrap_or(0)
     };
-    let largest = immutable.iter().map(tier).max().unwrap_or(0);
+    let largest = immutable.iter().map(|bytes| tier(*bytes)).max().unwrap_or(0);
     let counts = (0..=largest).filter_map(|of| {
-        let newest = immutable.iter().take_while(|memtable| tier(memtable) <= of);
-        let (count, alike) = newest.fold((0, 0), |(count, alike), memtable| {
-            (count + 1, alike + u64::from(tier(memtable) == of))
-        });
+        let newest = immutable.iter().map(|bytes| tier(*bytes)).take_while(|tier| *tier <= of);
+        let (count, alike) =
+            newest.fold((0, 0), |(count, alike), tier| (count + 1, alike + u64::from(tier == of)));
         (alike >= fanout).then_some(count)
     });
     counts.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(memtable_bytes: u64, fanout: u64) -> Options {
+        Options { memtable_bytes, fanout, ..Options::default() }
+    }
+
+    #[test]
+    fn memtables_of_a_tier_are_merged_and_all_when_the_oldest_is_hidden() {
+        for (bytes, count) in [
+            (&[][..], 0),
+            (&[64], 0),
+            (&[64, 50], 0),
+            (&[64, 64, 50], 3),
+            (&[64, 64, 64, 1_000], 0),
+            (&[64, 64, 64, 64, 1_000], 4),
+            (&[64, 200, 64, 200, 200, 200, 5_000], 6),
+            (&[64, 200, 200, 200, 5_000], 0),
+            (&[64, 200, 200, 200, 600], 5),
+        ] {
+            assert_eq!(merged(bytes, options(64, 4)), count, "{bytes:?}");
+        }
+    }
+
+    /// Rows that are overwritten for ever, in any order: what is merged has each of them once.
+    #[test]
+    fn overwriting_reaches_a_space_and_a_number_of_memtables() {
+        const FULL: u64 = 64;
+        for live in [1, 50, 70, 130, 300, 1_000, 20_000] {
+            let (mut list, mut copied) = (vec![live], 0);
+            for _ in 0..2_000 {
+                list.insert(0, FULL);
+                while let count @ 1.. = merged(&list, options(FULL, 4)) {
+                    let bytes = list.drain(..count).sum::<u64>().min(live);
+                    list.insert(0, bytes);
+                    copied += bytes;
+                }
+                assert!(list.iter().sum::<u64>() <= live + live.max(3 * FULL), "{live}: {list:?}");
+                assert!(list.len() <= 3 + 3 * 5, "{live}: {list:?}");
+            }
+            let copies = copied as f64 / (2_000 * FULL) as f64;
+            println!("{live}: {copies} copies");
+            assert!(copies <= 1.0 + f64::from((live / FULL).max(1).ilog(4)), "{live}: {copies}");
+        }
+    }
+
+    #[test]
+    fn no_options_let_memtables_become_too_many() {
+        for (memtable_bytes, fanout) in [0, 1, 64, u64::MAX]
+            .into_iter()
+            .flat_map(|bytes| [0, 1, 2, 64, u64::MAX].map(|fanout| (bytes, fanout)))
+        {
+            for bytes in [0, 1, 64, u64::MAX] {
+                let counts = (0..MEMTABLES_MAX)
+                    .map(|len| merged(&vec![bytes; len], options(memtable_bytes, fanout)));
+                let counts: Vec<_> = counts.collect();
+                assert!(counts.iter().enumerate().all(|(len, &count)| count != 1 && count <= len));
+                assert!(counts[MEMTABLES_MAX - 1] > 1, "{memtable_bytes}, {fanout}");
+            }
+        }
+    }
 }

@@ -224,7 +224,7 @@ proptest! {
             }
             prop_assert_eq!(partition.verify().unwrap(), model.len() as u64);
             reclaim(&mut partition);
-            // Each is twice as large as those above it.
+            // There is about one of each tier.
             prop_assert!(memtables(&partition, &table).len() <= 8);
             let filters = memtables(&partition, &table)[1..].iter().map(|memtable| memtable.filter.is_some());
             prop_assert!(filters.into_iter().all(|has| has));
