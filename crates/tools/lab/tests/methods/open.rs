@@ -15,7 +15,7 @@ use halite_table::{
 use super::refusal::{is_full, refusal};
 use super::steps::{
     INDEX, LEFT, MORE_MAX, Move, RIGHT, Step, Work, Write, accounts_of, amount_of, digest,
-    group_of, index_of, long_of, more_of, moves, writes,
+    digest_of, group_of, index_of, long_of, more_of, moves, writes,
 };
 
 /// The table of rows that fill the medium.

@@ -37,7 +37,7 @@ pub(super) enum Write {
         key: i32,
         group: i16,
         long: Vec<u8>,
-        more: Vec<u8>,
+        more: Option<Vec<u8>>,
     },
     Group {
         key: i32,
@@ -49,13 +49,13 @@ pub(super) enum Write {
     },
     More {
         key: i32,
-        more: Vec<u8>,
+        more: Option<Vec<u8>>,
     },
     /// Both long columns at once.
     Both {
         key: i32,
         long: Vec<u8>,
-        more: Vec<u8>,
+        more: Option<Vec<u8>>,
     },
     Remove {
         key: i32,
