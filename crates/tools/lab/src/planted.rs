@@ -334,6 +334,8 @@ bugs! {
         "A sync returns the ticket of commits that it has not made durable.";
     "table.log-not-synced" "table/src/method/redo_log.rs", InP, PageCache, 20,
         "A sync of the log returns without a sync.";
+    "table.log-noted-before-sync" "table/src/method/redo_log.rs", Log, PageCache, 20,
+        "A close notes the end of a log that is not durable up to there.";
     "table.inp-log-released-before-checkpoint" "table/src/method/inp/checkpoint.rs", InP, PageCache, 20,
         "The log is released before the checkpoint that replaces it has its name.";
     "table.inp-checkpoint-before-its-log" "table/src/method/inp/checkpoint.rs", InP, PageCache, 20,

@@ -159,6 +159,7 @@ impl Drop for InP {
         // A partition that is closed keeps its commits. If this fails, they are lost like those of a crash.
         if !std::thread::panicking() && self.log.sync().is_ok() {
             self.give_up();
+            let _ = self.log.close();
         }
     }
 }

@@ -222,7 +222,7 @@ impl Drop for LogStructured {
     fn drop(&mut self) {
         // A partition that is closed keeps its commits. If this fails, they are lost like those of a crash.
         if !std::thread::panicking() {
-            let _ = self.log.sync();
+            let _ = self.log.close();
         }
     }
 }

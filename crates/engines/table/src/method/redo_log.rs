@@ -12,12 +12,14 @@
 //!
 //! A client keeps its rows elsewhere in a form that has all batches before some [`Position`], and may have some behind it. It
 //! notes that position and the log's end at the time, has the log synced before the form counts, and then releases what
-//! is before the position. On opening, the log has to begin there, and to reach that end.
+//! is before the position. On opening, the log has to begin there, and to reach that end, or the one of the last close
+//! (`closed.rs`).
 //!
 //! Costs: a batch is a copy in memory; a sync is one write and one sync, for all commits since the last. Going on in
 //! the next file is another sync; a file is written first with the journal's help, and again without, when it serves once
 //! more.
 
+mod closed;
 mod record;
 
 use halite_disk::Disk;
@@ -51,6 +53,10 @@ pub(crate) struct Position {
 /// The log, open.
 pub(crate) struct RedoLog {
     wal: Wal,
+    disk: Disk,
+    store_id: u128,
+    /// The end that is noted of the last close, or a later one.
+    noted: Option<Position>,
     /// The number of the next batch.
     next: u64,
     /// Bytes of batches that were appended or replayed since the log was opened.
@@ -72,7 +78,7 @@ impl RedoLog {
         halite_wal::remove(disk)?;
         let found = Found::read(disk, identity(store_id), Known::default(), |_| Ok(()));
         let wal = Wal::open(disk, identity(store_id), found.map_err(stopped)?, shape)?;
-        Ok(Self { wal, next: 1, passed: 0, lost: None })
+        Ok(Self { wal, disk: disk.clone(), store_id, noted: None, next: 1, passed: 0, lost: None })
     }
 
     /// Opens the log, and replays the batches from `from` on, by their numbers. It has to reach `to`.
@@ -86,6 +92,8 @@ impl RedoLog {
         (from, to): (Position, Position),
         mut replay: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<Self> {
+        let noted = closed::read(disk, store_id)?;
+        let to = noted.filter(|noted| noted.sequence > to.sequence).unwrap_or(to);
         let mut passed = 0;
         let replay = |sequence, payload: &[u8]| {
             passed += (HEADER + payload.len()) as u64;
@@ -93,7 +101,7 @@ impl RedoLog {
         };
         let (found, next) = read(disk, store_id, (from, to), replay)?;
         let wal = Wal::open(disk, identity(store_id), found, shape)?;
-        Ok(Self { wal, next, passed, lost: None })
+        Ok(Self { wal, disk: disk.clone(), store_id, noted, next, passed, lost: None })
     }
 
     /// Reads the log that is open, from `from` on, and changes nothing. All batches have to be durable.
@@ -188,6 +196,21 @@ impl RedoLog {
         self.check()?;
         let synced = planted!("table.log-not-synced", Ok(()), self.wal.sync());
         self.failing(synced.map_err(Error::from))
+    }
+
+    /// Makes all commits durable, and notes that the log goes to here. Without the note, an opening takes damage at the end
+    /// for that of a crash.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]; those of the disk, behind which some commits may be lost like those of a crash.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        planted!("table.log-noted-before-sync", Ok(()), self.sync())?;
+        let end = self.position();
+        if self.noted != Some(end) {
+            closed::write(&self.disk, self.store_id, end)?;
+            self.noted = Some(end);
+        }
+        Ok(())
     }
 
     /// Lets the files before a position serve again, or removes them.

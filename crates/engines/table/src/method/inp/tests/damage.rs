@@ -158,3 +158,43 @@ fn a_log_that_lost_what_a_checkpoint_has_is_damaged() {
     let error = open(&disk, ASKED).map(drop).unwrap_err();
     assert!(matches!(error, Error::Log(halite_wal::Error::Damaged { .. })), "{error}");
 }
+
+#[test]
+fn a_damaged_log_is_named_behind_a_close_and_ends_there_behind_a_crash() {
+    let disk = Disk::in_memory();
+    let mut partition = create(&disk, ASKED);
+    (0..10).for_each(|id| put(&mut partition, id, "text").unwrap());
+    partition.sync().unwrap();
+    let expected = rows(&partition);
+    let end = partition.method().log.position();
+    drop(partition);
+    let name = format!("LOG-{:06}", end.file);
+    let whole = read(&disk, &name);
+    for at in 0..end.len as usize {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        for damaged in [&flipped[..], &whole[..at]] {
+            write(&disk, &name, damaged);
+            let opened = open(&disk, ASKED).map(drop);
+            assert!(matches!(opened, Err(Error::Damaged { .. } | Error::Log(_))), "{at}");
+        }
+    }
+    disk.remove(&name).unwrap();
+    assert!(open(&disk, ASKED).is_err());
+    let note = read(&disk, "CLOSED");
+    for at in 0..note.len() {
+        let mut flipped = note.clone();
+        flipped[at] ^= 1;
+        for damaged in [&flipped[..], &note[..at]] {
+            write(&disk, "CLOSED", damaged);
+            assert!(matches!(open(&disk, ASKED), Err(Error::Damaged { .. })), "{at}");
+        }
+    }
+    write(&disk, &name, &whole);
+    write(&disk, "CLOSED", &note);
+    assert_eq!(rows(&open(&disk, ASKED).unwrap()), expected);
+    // A crash leaves the note of an earlier close, or none.
+    disk.remove("CLOSED").unwrap();
+    write(&disk, &name, &whole[..end.len as usize - 1]);
+    assert_eq!(rows(&open(&disk, ASKED).unwrap()).len(), expected.len() - 1);
+}
