@@ -27,8 +27,9 @@ const TRANSACTIONS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const TUPLES: u64 = 1_000;
 const TUPLES_A_TRANSACTION: u32 = 20;
 
+/// Those up to the transactions of a measurement.
 fn counts(setting: &Setting<'_>) -> &'static [u64] {
-    setting.sized(&TRANSACTIONS[..3], &TRANSACTIONS[..1])
+    &TRANSACTIONS[..TRANSACTIONS.partition_point(|count| *count <= setting.transactions())]
 }
 
 pub(super) fn plan(setting: &Setting<'_>, run: &Run<'_>) -> u64 {

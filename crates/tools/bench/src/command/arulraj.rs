@@ -52,7 +52,8 @@ pub struct Arulraj {
     #[arg(long)]
     tuples: Option<u64>,
 
-    /// Transactions of a measurement of YCSB [default: 400000; quick: 2000; the source: 8000000]
+    /// Transactions of a measurement of YCSB, and before the kill of recovery at most [default: 400000; quick: 2000;
+    /// the source: 8000000]
     #[arg(long)]
     transactions: Option<u64>,
 
