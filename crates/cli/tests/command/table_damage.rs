@@ -60,7 +60,7 @@ fn a_damaged_file_is_damage_or_the_rows_that_were_there() {
             see(None);
             let used = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
             if used == 0 {
-                // A log is to go on in it.
+                // The log has reserved the file, and goes on in it later.
                 continue;
             }
             for part in 0..16 {

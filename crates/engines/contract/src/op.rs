@@ -12,7 +12,8 @@ pub struct KeySpaceId(pub u32);
 /// When a write is durable in the pool's domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// When the call returns, and before any answer has it: a crash takes nothing back that somebody was told.
+    /// The write is durable when its call returns, and before a read returns it: no crash takes back what a client was
+    /// told.
     #[default]
     Immediate,
     /// After the next [`crate::Engine::sync`]; many writes then share one fence.

@@ -176,8 +176,8 @@ mod tests {
         for (what, event) in EVENTS {
             let (few, many) = (steps(event, FEW), steps(event, MANY));
             for ((name, few), (_, many)) in few.into_iter().zip(many) {
-                // The shape of a treap is another one in each process: some 20 searches may each take 20 steps more.
-                // What takes a step for each event takes 10,000.
+                // A treap has another shape in each process: some 20 searches may each take 20 steps more. An operation
+                // whose cost is linear takes 10,000 steps.
                 assert!(
                     many <= few * 3 + 500,
                     "{name}: {few} steps after {FEW} of {what}, {many} after {MANY}"

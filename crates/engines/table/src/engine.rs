@@ -10,10 +10,11 @@
 //! methods offer the same. Tables of other schemas are no key spaces, and stay as they are.
 //!
 //! Costs: a batch costs the commit of its method, and of several partitions the testbed's decision; a read locks the
-//! partition of its key, and a scan does for each chunk. One that finds a write whose call waits for its sync waits for it,
-//! too: nobody is told what a crash takes back. If that sync has failed, such a read fails with it. A put reads its row first. The deletion of a range reads the
-//! range; that of all keys of a large key space is a statement, whatever the number. The number of keys is counted by
-//! reading them when it is first asked for, and is known from then on; the first statistics do the same, and walk the
+//! partition of its key, and a scan does for each chunk. A read that finds a write whose call still waits for its sync waits
+//! for that sync, too, and fails if the sync has failed: no client is told what a crash takes back. A put reads its row
+//! first. The deletion of a range reads the range; that of all keys of a large key space is a statement, whatever the
+//! number. The number of keys is counted by reading them when it is first asked for, and is known from then on; the first
+//! statistics do the same, and walk the
 //! method's space, which they do again after as many writes as there are keys. A key above 1,533 bytes costs a look at all
 //! those that have their first 1,533 bytes in common.
 //!

@@ -1,5 +1,5 @@
-//! Nobody is told what a crash may take back: a write that is to be durable when its call returns is durable before any
-//! answer has it, in every order of two threads' steps that a deterministic scheduler draws.
+//! Reads return no write that a crash may take back: a write with immediate durability is durable before a read returns it,
+//! in each order of two threads' steps that a deterministic scheduler draws.
 
 use std::sync::Arc;
 

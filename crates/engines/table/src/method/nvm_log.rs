@@ -30,7 +30,7 @@
 //!
 //! **Lack of room** refuses a transaction that adds anything, also a tombstone, and leaves some room for statements that drop
 //! something; a compaction is given up, and tried again later. **A failure** of the medium behind the first fence of a commit
-//! leaves a transaction that nobody can finish: no row is read or written any more until the partition is opened again.
+//! leaves a transaction half stored: the partition reads and writes no row any more until it is opened again.
 
 mod bytes;
 mod coalesce;

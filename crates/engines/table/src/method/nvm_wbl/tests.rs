@@ -241,7 +241,7 @@ fn garbage_that_waited_for_a_view_spares_what_came_back_for_another() {
     insert(&mut partition, &table, [1, 2], "text").unwrap();
     partition.sync().unwrap();
     let first = partition.method().view().unwrap();
-    // What goes, comes back and goes again: an entry of a row, and a row.
+    // An entry of a row, and a row, go, come back and go again.
     update(&mut partition, &table, 1, Change::new(1, 70_i64));
     delete(&mut partition, &table, 2);
     partition.sync().unwrap();
