@@ -33,8 +33,8 @@ pub(super) const ENTRY: u64 = 16;
 struct Plan {
     changes: Changes,
     indexes: Vec<(NonVolatileTree, Prepared)>,
-    /// Bytes that are written to each index, about.
-    bytes: BTreeMap<IndexId, u64>,
+    /// Bytes by which the mutable memtable of each index grows.
+    growth: BTreeMap<IndexId, i64>,
     /// How many entries change.
     count: usize,
 }
@@ -53,23 +53,23 @@ impl NvmLog {
         }
         let mut plan = Plan::default();
         let prepared = self.prepare(writes, &mut plan);
-        let prepared = prepared.and_then(|()| self.log.prepare(&mut self.heap, &plan.changes));
+        let prepared = prepared.and_then(|()| self.log.prepare(&mut self.heap, &mut plan.changes));
         if let Err(error) = prepared {
             let given_up = cancel(&mut self.heap, &plan.changes.activated);
             // Slots that cannot be given up stay reserved until the heap is opened again.
             return Err(given_up.err().unwrap_or(error));
         }
         let done = self.log.carry_out(&mut self.heap, &plan.changes, &plan.indexes);
-        let done = done.and_then(|()| self.count(&plan.bytes));
+        let done = done.and_then(|()| self.count(&plan.growth));
         self.failing(done).map(|()| plan.count)
     }
 
     /// Counts the bytes of mutable memtables, and marks those immutable that are full.
-    fn count(&mut self, bytes: &BTreeMap<IndexId, u64>) -> Result<()> {
+    fn count(&mut self, growth: &BTreeMap<IndexId, i64>) -> Result<()> {
         let full = self.options.memtable_bytes;
-        for (&index, &bytes) in bytes {
+        for (&index, &growth) in growth {
             let Some(counted) = self.indexes.get_mut(&index) else { continue };
-            counted.count(&mut self.heap, bytes, full)?;
+            counted.count(&mut self.heap, growth, full)?;
             if counted.mutable().bytes >= full {
                 self.mark_immutable(index)?;
             }
@@ -101,8 +101,6 @@ impl NvmLog {
             let prepared = tree.prepare(&mut self.heap, &changes.collect::<Vec<_>>())?;
             plan.changes.add(&tree, &prepared);
             plan.indexes.push((tree, prepared));
-            let keys = entries.iter().map(|(key, _)| ENTRY + key.len() as u64);
-            *plan.bytes.entry(index).or_default() += keys.sum::<u64>();
             plan.count += entries.len();
         }
         Ok(())
@@ -125,7 +123,7 @@ impl NvmLog {
         let before = write.before.as_ref().map(|row| row.view(schema)).transpose()?;
         let after = write.after.as_ref().map(|row| row.view(schema)).transpose()?;
         let changes = &mut plan.changes;
-        let activated = changes.activated.len();
+        let (activated, freed) = (changes.activated.len(), changes.freed.len());
         let word = match (there, before, after) {
             (Some(Lead::Whole(tuple)), Some(before), Some(after)) => {
                 let change = tuples.change(&mut self.heap, tuple, &before.changes_to(after)?)?;
@@ -152,9 +150,15 @@ impl NvmLog {
                 })
             }
         };
-        for &slot in &plan.changes.activated[activated..] {
-            *plan.bytes.entry(primary).or_default() += self.heap.len_of(slot)?;
+        let mut growth = 0;
+        for &slot in &changes.activated[activated..] {
+            growth += self.heap.len_of(slot)?.cast_signed();
         }
+        growth -= changes.freed[freed..].iter().map(|freed| freed.len.cast_signed()).sum::<i64>();
+        if let Some(word) = word {
+            growth += growth_of_entries(key, there.is_some(), word.is_some());
+        }
+        *plan.growth.entry(primary).or_default() += growth;
         Ok((primary, word))
     }
 
@@ -215,16 +219,29 @@ impl NvmLog {
     ) -> Result<Option<u64>> {
         let tree = self.index(index)?.mutable().tree;
         let [_, owner] = owners(&tree);
-        if let Some(slot) = tree.get(&self.heap, entry)?.and_then(key_slot) {
+        let there = tree.get(&self.heap, entry)?;
+        let mut growth = 0;
+        if let Some(slot) = there.and_then(key_slot) {
             let (slot, len) = (slot.any(), self.heap.len_of(slot)?);
             plan.changes.freed.push(Freed { slot, owner, len });
+            growth -= len.cast_signed();
         }
-        let Some(key) = &write.after else {
-            return Ok(self.is_below(index, 0, entry)?.then_some(TOMBSTONE));
+        let word = match &write.after {
+            None => self.is_below(index, 0, entry)?.then_some(TOMBSTONE),
+            Some(key) => {
+                let slot = bytes::write::<PrimaryKey>(&mut self.heap, owner, key)?;
+                plan.changes.activated.push(slot.any());
+                growth += self.heap.len_of(slot)?.cast_signed();
+                Some(slot.word())
+            }
         };
-        let slot = bytes::write::<PrimaryKey>(&mut self.heap, owner, key)?;
-        plan.changes.activated.push(slot.any());
-        *plan.bytes.entry(index).or_default() += self.heap.len_of(slot)?;
-        Ok(Some(slot.word()))
+        growth += growth_of_entries(entry, there.is_some(), word.is_some());
+        *plan.growth.entry(index).or_default() += growth;
+        Ok(word)
     }
+}
+
+/// Bytes by which a tree grows that gets an entry for a key, or loses it, beside the slot that the entry leads to.
+fn growth_of_entries(key: &[u8], is_there: bool, is_put: bool) -> i64 {
+    (ENTRY + key.len() as u64).cast_signed() * (i64::from(is_put) - i64::from(is_there))
 }

@@ -151,10 +151,11 @@ impl LogIndex {
         self.trees().flat_map(owners).for_each(|owner| publication.drop_owner(owner));
     }
 
-    /// Counts bytes of the mutable memtable, and stores the count when it has grown by a sixteenth of those that fill it.
-    pub(super) fn count(&mut self, heap: &mut Heap, bytes: u64, full: u64) -> Result<()> {
+    /// Counts bytes by which the mutable memtable grows, and stores the count when it has grown by a sixteenth of those
+    /// that fill it.
+    pub(super) fn count(&mut self, heap: &mut Heap, growth: i64, full: u64) -> Result<()> {
         let mutable = &mut self.memtables[0];
-        mutable.bytes = mutable.bytes.saturating_add(bytes);
+        mutable.bytes = mutable.bytes.saturating_add_signed(growth);
         if mutable.bytes < full && mutable.bytes.saturating_sub(self.stored) > full / 16 {
             self.stored = mutable.bytes;
             heap.store_word(self.directory, BYTES_AT, self.stored)?;

@@ -70,7 +70,7 @@ pub(super) fn key_slot(word: u64) -> Option<NvPtr<PrimaryKey>> {
 #[derive(Debug, Clone)]
 pub(super) struct Memtable {
     pub(super) tree: NonVolatileTree,
-    /// The bytes that were written to it, about.
+    /// The bytes of its entries, and of the slots that they lead to, about.
     pub(super) bytes: u64,
     /// Of an immutable memtable, once it is built.
     pub(super) filter: Option<Filter>,
