@@ -66,8 +66,7 @@ fn overwrite(factory: &dyn Factory, keys: u64, len_max: u64) -> Check {
     let (space, model_space) = (engine.key_space("values")?, model.key_space("values")?);
     let mut random = Rng::with_seed(keys);
     let mut written = 0;
-    // An engine that gives space of one length to no other is full at last, as these values have any length.
-    let pools = if super::is_deep() && factory.reuses_space() { 10 } else { 3 };
+    let pools = if super::is_deep() { 10 } else { 3 };
     while written < pools * POOL {
         // Half of the writes go to a tenth of the keys, so that blocks die unevenly.
         let hot = random.u64(..2) == 0;

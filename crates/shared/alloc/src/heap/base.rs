@@ -84,6 +84,12 @@ impl Heap {
         self.ground.salt()
     }
 
+    /// Bytes of its segments.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.ground.segments()) * SEGMENT
+    }
+
     /// The parts of the heap that were looked at since it was opened.
     #[must_use]
     pub fn looked_at(&self) -> LookedAt {

@@ -33,7 +33,7 @@ impl NvmInP {
         }
         let mut plan = Plan::default();
         let prepared = self.prepare(writes, &mut plan);
-        let prepared = prepared.and_then(|()| self.log.prepare(&mut self.heap, &plan.changes));
+        let prepared = prepared.and_then(|()| self.log.prepare(&mut self.heap, &mut plan.changes));
         if let Err(error) = prepared {
             let given_up = cancel(&mut self.heap, &plan.changes.activated);
             // Slots that cannot be given up stay reserved until the heap is opened again.

@@ -150,6 +150,33 @@ fn a_full_pool_refuses_a_transaction_and_takes_removals() {
     partition.verify().unwrap();
 }
 
+/// A row has two slots, and an entry in two indexes.
+#[test]
+fn a_full_pool_takes_the_removal_of_all_rows_in_one_transaction() {
+    let (_medium, mut partition, table) = partition(24 << 20);
+    let text = "t".repeat(900);
+    for round in 0..3 {
+        let mut count = 0;
+        let refused = loop {
+            partition.begin().unwrap();
+            (count..count + 10)
+                .try_for_each(|id| partition.insert(&table, &row(&table, id, &text)))
+                .unwrap();
+            if let Err(error) = partition.commit() {
+                break error;
+            }
+            count += 10;
+        };
+        assert!(refused.is_refusal() && count > 10_000, "{round}: {count}, {refused}");
+        partition.begin().unwrap();
+        for id in 0..count {
+            assert!(partition.delete(&table, &key(&table, id)).unwrap());
+        }
+        partition.commit().unwrap();
+        assert_eq!(partition.verify().unwrap(), 0);
+    }
+}
+
 #[test]
 fn one_index_too_many_is_refused_and_nothing_else() {
     let (_medium, mut partition, table) = partition(256 << 20);
