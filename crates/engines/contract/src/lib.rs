@@ -68,7 +68,7 @@ pub use made_by::{ENGINE_ROOT, made_by, other_engine};
 pub use model::Model;
 pub use object::{AccessPattern, Object, ObjectInfo, ObjectIter, ObjectStore, Preference};
 pub use op::{Durability, KeySpaceId, Op, WriteBatch};
-pub use options::{EngineOptions, Partitioning};
+pub use options::{EngineOptions, Partitioning, ROUTED};
 pub use own_error::{ErrorClass, OwnError};
 pub use own_options::OwnOptions;
 pub use panics::panic_message;

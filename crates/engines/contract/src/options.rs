@@ -8,10 +8,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Error, OwnOptions, Result, check_key};
 
+/// The bytes with which a key begins that names its partition: its number is the byte behind them. So what a program
+/// keeps for one key under several, such as the elements of a collection, can be where that key is.
+pub const ROUTED: [u8; 4] = *b"\xff\xfehp";
+
 /// How keys are spread over the partitions of a store.
 ///
 /// A partition has an index, a log and a collector of its own (Lersch §5.3.1): work on one waits for
-/// none of the others.
+/// none of the others. Keys that begin with [`ROUTED`] are in the partition that they name, by the remainder if there are
+/// fewer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Partitioning {
     /// By a hash of the key, over so many partitions.
@@ -35,6 +40,9 @@ impl Partitioning {
     #[inline]
     #[must_use]
     pub fn partition_of(&self, key: &[u8]) -> usize {
+        if let Some([number, ..]) = key.strip_prefix(&ROUTED) {
+            return usize::from(*number) % self.count();
+        }
         match self {
             Self::Hash(1) => 0,
             // The high half of a product: every partition has as many hashes as any other.
@@ -48,6 +56,7 @@ impl Partitioning {
     pub fn partitions_of(&self, start: &[u8], end: Option<&[u8]>) -> std::ops::Range<usize> {
         match self {
             Self::Hash(count) => 0..*count,
+            Self::Ranges(bounds) if may_have_routed(start, end) => 0..bounds.len() + 1,
             Self::Ranges(bounds) => {
                 let last = end
                     .map_or(bounds.len(), |end| bounds.partition_point(|bound| &bound[..] < end));
@@ -76,6 +85,11 @@ impl Partitioning {
         }
         Ok(())
     }
+}
+
+/// Whether a range of keys may have some that name their partition.
+fn may_have_routed(start: &[u8], end: Option<&[u8]>) -> bool {
+    (start < &ROUTED[..] || start.starts_with(&ROUTED)) && end.is_none_or(|end| end > &ROUTED[..])
 }
 
 /// How an engine opens or creates its store.
@@ -128,13 +142,16 @@ mod tests {
     #[test]
     fn a_key_is_in_one_of_the_partitions_of_its_range() {
         let bounds = [&b"b"[..], b"bb", b"d"].map(<[u8]>::to_vec).to_vec();
-        let keys = [&b""[..], b"a", b"b", b"b\0", b"bb", b"c", b"d", b"e"];
+        let routed = [0, 1, 2, 200].map(|number| [&ROUTED[..], &[number], b"key"].concat());
+        let mut keys = vec![&b""[..], b"a", b"b", b"b\0", b"bb", b"c", b"d", b"e"];
+        keys.extend(routed.iter().map(Vec::as_slice));
+        keys.extend([&ROUTED[..], &ROUTED[..3], b"\xff\xff"]);
         for partitioning in [Partitioning::Hash(3), Partitioning::Ranges(bounds)] {
             partitioning.check(4).unwrap();
-            for start in keys {
-                for end in keys.into_iter().map(Some).chain([None]) {
+            for start in keys.iter().copied() {
+                for end in keys.iter().copied().map(Some).chain([None]) {
                     let partitions = partitioning.partitions_of(start, end);
-                    for key in keys.into_iter().filter(|key| *key >= start) {
+                    for key in keys.iter().copied().filter(|key| *key >= start) {
                         let partition = partitioning.partition_of(key);
                         assert!(partition < partitioning.count());
                         assert!(

@@ -176,6 +176,23 @@ impl KeySpace {
         Ok(Iter { scan })
     }
 
+    /// The pairs of one partition whose keys are in `range`, descending.
+    ///
+    /// # Errors
+    /// As [`KeySpace::iter`].
+    ///
+    /// # Panics
+    /// If there is no such partition, see [`crate::Database::partitions`].
+    pub fn range_rev_of_partition<K: AsRef<[u8]>>(
+        &self,
+        partition: usize,
+        range: impl RangeBounds<K>,
+    ) -> Result<Iter> {
+        let range = KeyRange::from_bounds(&range);
+        let scan = self.engine.scan_partition(partition, self.id, range, Direction::Reverse)?;
+        Ok(Iter { scan })
+    }
+
     /// The number of keys. The engine `lsm` has to count them, one by one.
     ///
     /// # Errors

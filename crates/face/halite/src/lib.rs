@@ -71,9 +71,9 @@ pub use halite_betree::{BetreeOptions, Error as BetreeError};
 pub use halite_contract::{
     AccessPattern, BlockPlace, Bytes, Change, ChangeOp, ClassStatus, Damage, Durability, Engine,
     Error as EngineError, Feature, Figure, Holder, KEY_LEN_MAX, KeyRange, KeySpaceId, Lost,
-    MigrationReport, ObjectInfo, Partitioning, PoolLeaf, PoolStatus, Preference, Progress, Reader,
-    Recovery, Registration, RepairReport, ScrubReport, SnapshotInfo, Stats, StoredPart, StreamInfo,
-    TransferReport, TreePart, VALUE_LEN_MAX, VdevStatus, VerifyReport,
+    MigrationReport, ObjectInfo, Partitioning, PoolLeaf, PoolStatus, Preference, Progress, ROUTED,
+    Reader, Recovery, Registration, RepairReport, ScrubReport, SnapshotInfo, Stats, StoredPart,
+    StreamInfo, TransferReport, TreePart, VALUE_LEN_MAX, VdevStatus, VerifyReport,
 };
 pub use halite_indexlog::{Error as IndexLogError, IndexKind, PARTITIONS_MAX};
 pub use halite_lsm::{Compression, Durable, Error as LsmError, LsmOptions};

@@ -148,9 +148,10 @@ pub(crate) fn perform(
         call.service.commands.reject(command);
         return can_begin;
     }
-    // A command with one key changes it by one operation of the store, which is atomic by itself.
-    let gathers =
-        command.is(flags::MANY_KEYS) && call.args.len() > 2 && !call.service.store.in_transaction();
+    // A command that changes one string does so by one operation of the store, which is atomic by itself.
+    let gathers = (command.is(flags::GATHERS)
+        || command.is(flags::MANY_KEYS) && call.args.len() > 2)
+        && !call.service.store.in_transaction();
     if gathers {
         call.service.store.begin();
     }
@@ -188,7 +189,7 @@ pub(crate) fn check_partitions(
 /// Prefetches the records of a command's first keys, if it has several.
 fn prefetch(call: &Call<'_>, command: &Command) {
     let (mut keys, mut count) = ([&[][..]; AHEAD], 0);
-    for index in command.key_indexes(call.args.len()).take(AHEAD) {
+    for index in command.key_indexes(call.args).take(AHEAD) {
         keys[count] = &call.args[index];
         count += 1;
     }

@@ -29,6 +29,10 @@ pub(crate) const FULL: &str = "OOM command not allowed when used memory > 'maxme
 pub(crate) const KEPT_TOO_MUCH: &str =
     "ERR clients with NO-EVICT take too much memory; end transactions and watches first";
 
+/// The reply to a command on a value of another type.
+pub(crate) const WRONG_TYPE: &str =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
+
 pub(crate) const SYNTAX: &str = "ERR syntax error";
 pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(crate) const NOT_A_FLOAT: &str = "ERR value is not a valid float";
@@ -94,6 +98,9 @@ impl From<Vec<u8>> for Failure {
 
 impl From<Unreadable> for Failure {
     fn from(why: Unreadable) -> Self {
+        if let Unreadable::NoString { .. } = why {
+            return WRONG_TYPE.into();
+        }
         format!("ERR the value cannot be read: {why}").into()
     }
 }

@@ -90,9 +90,9 @@ impl Loader {
         loop {
             let Some(number) = self.shared.loading.take_wanted() else { return };
             let mut part = opened.part(&self.db, number);
-            let loaded = self.wait(number).and_then(|is_there| {
-                Ok(is_there && opened.read_deadlines(&mut part, &self.shared.ending)?)
-            });
+            let loaded = self
+                .wait(number)
+                .and_then(|is_there| Ok(is_there && opened.read(&mut part, &self.shared.ending)?));
             match loaded {
                 Ok(true) => {}
                 Ok(false) => return,

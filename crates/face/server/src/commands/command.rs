@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
 use crate::reply::Reply;
 
-use super::table::{COMMANDS, Command, Keys, find, flags};
+use super::table::{COMMANDS, Command, Keys, MoreKeys, find, flags};
 
 pub(super) fn all(call: &mut Call<'_>) -> Outcome {
     let mut reply = call.reply();
@@ -93,13 +93,13 @@ pub(super) fn getkeys(call: &mut Call<'_>) -> Outcome {
     let command = find(&request[0]).ok_or("ERR Invalid command specified")?;
     let part = request.get(1).and_then(|word| command.subcommand(word));
     let command = part.unwrap_or(command);
-    if command.keys.first == 0 {
+    if command.keys.first == 0 && command.keys.more == MoreKeys::None {
         return Err("ERR The command has no key arguments".into());
     }
     if !command.takes(request.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    let keys = || command.key_indexes(request.len()).filter_map(|at| request.get(at));
+    let keys = || command.key_indexes(request).filter_map(|at| request.get(at));
     let (count, start) = (keys().count(), call.out.len());
     if count == 0 {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
@@ -159,7 +159,7 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     let names: Vec<_> =
         flags::NAMES.iter().filter(|(flag, _)| command.is(*flag)).map(|(_, name)| *name).collect();
     simple_set(reply, &names);
-    let Keys { first, last, step } = command.keys;
+    let Keys { first, last, step, .. } = command.keys;
     [first, last, step].into_iter().for_each(|number| reply.integer(i64::from(number)));
     simple_set(reply, &categories(command));
     // No tips.
@@ -174,7 +174,7 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
 
 /// Writes where the keys are, in the form that can say more than a command here needs.
 fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
-    let Keys { first, last, step } = command.keys;
+    let Keys { first, last, step, .. } = command.keys;
     if first == 0 {
         reply.set(0);
         return;

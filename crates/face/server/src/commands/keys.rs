@@ -2,8 +2,6 @@
 
 use crate::call::{Call, is};
 use crate::failure::{NO_SUCH_KEY, Outcome, SYNTAX};
-use crate::store::NewDeadline;
-use crate::stored::{Stored, Type};
 
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
@@ -28,9 +26,7 @@ pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn key_type(call: &mut Call<'_>) -> Outcome {
     let name = match call.read_any(call.arg(1))? {
-        Some(value) => match value.value_type()? {
-            Type::String => "string",
-        },
+        Some(value) => value.value_type()?.name(),
         None => "none",
     };
     call.reply().simple(name);
@@ -60,22 +56,13 @@ pub(super) fn renamenx(call: &mut Call<'_>) -> Outcome {
 /// Moves a value with its deadline to another key; returns whether it did.
 fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
     let (db, from, to) = (call.client.db, call.arg(1), call.arg(2));
-    let value = call.service.store.get(db, from)?.ok_or(NO_SUCH_KEY)?;
-    check_whole(&value)?;
-    if from == to {
+    if !call.service.store.contains(db, from)? {
+        return Err(NO_SUCH_KEY.into());
+    }
+    if from == to || (!replace && call.service.store.contains(db, to)?) {
         return Ok(false);
     }
-    if !replace && call.service.store.contains(db, to)? {
-        return Ok(false);
-    }
-    let deadline = new_deadline(call.service.store.deadline(db, from));
-    let encoding = call.service.store.encoding(db, from);
-    call.service.store.put_stored(db, to, value.bytes(), deadline)?;
-    if let Some(encoding) = encoding {
-        call.service.store.note_encoding(db, to, encoding);
-    }
-    call.service.store.remove(db, from)?;
-    Ok(true)
+    Ok(call.service.store.rename((db, from), (db, to))?)
 }
 
 pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
@@ -96,20 +83,11 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
     if from_db == to_db && from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let value = call.read_any(from)?;
-    value.iter().try_for_each(check_whole)?;
-    let copied = match value {
-        Some(value) if replace || !call.service.store.contains(to_db, to)? => {
-            let deadline = new_deadline(call.service.store.deadline(from_db, from));
-            let encoding = call.service.store.encoding(from_db, from);
-            call.service.store.put_stored(to_db, to, value.bytes(), deadline)?;
-            if let Some(encoding) = encoding {
-                call.service.store.note_encoding(to_db, to, encoding);
-            }
-            true
-        }
-        _ => false,
-    };
+    let exists = call.read_any(from)?.is_some();
+    let copied = exists && (replace || !call.service.store.contains(to_db, to)?);
+    if copied {
+        call.service.store.copy((from_db, from), (to_db, to))?;
+    }
     call.reply().flag(copied);
     Ok(())
 }
@@ -119,32 +97,11 @@ pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let value = call.service.store.get(from, key)?;
-    value.iter().try_for_each(check_whole)?;
-    let moved = match value {
-        Some(value) if !call.service.store.contains(to, key)? => {
-            let deadline = new_deadline(call.service.store.deadline(from, key));
-            let encoding = call.service.store.encoding(from, key);
-            call.service.store.put_stored(to, key, value.bytes(), deadline)?;
-            if let Some(encoding) = encoding {
-                call.service.store.note_encoding(to, key, encoding);
-            }
-            call.service.store.remove(from, key)?;
-            true
-        }
-        _ => false,
-    };
+    let exists = call.contains(key)?;
+    let moved = exists && !call.service.store.contains(to, key)?;
+    if moved {
+        call.service.store.rename((from, key), (to, key))?;
+    }
     call.reply().flag(moved);
     Ok(())
-}
-
-/// Refuses to move a value that may consist of more than its record.
-fn check_whole(value: &Stored) -> Outcome {
-    match value.value_type()? {
-        Type::String => Ok(()),
-    }
-}
-
-fn new_deadline(deadline: Option<u64>) -> NewDeadline {
-    deadline.map_or(NewDeadline::Clear, NewDeadline::At)
 }

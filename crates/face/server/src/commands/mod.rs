@@ -17,6 +17,7 @@ mod info;
 mod keys;
 mod latency;
 mod lcs;
+mod lists;
 mod memory;
 mod object;
 mod options;

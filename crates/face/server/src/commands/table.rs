@@ -2,10 +2,12 @@
 
 use crate::call::Call;
 use crate::failure::Outcome;
+use crate::number::parse_i64;
+use crate::resp::Args;
 
 use super::{
     admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
-    latency, lcs, memory, object, scan, slowlog, strings, transactions,
+    latency, lcs, lists, memory, object, scan, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -39,6 +41,19 @@ pub(crate) struct Keys {
     /// The index of the last; negative: from the end.
     pub(crate) last: i32,
     pub(crate) step: i32,
+    pub(crate) more: MoreKeys,
+}
+
+/// Keys of a command whose places depend on other words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MoreKeys {
+    None,
+    /// The word with this index is the number of keys, which follow it.
+    Counted(usize),
+    /// From this index on, the word behind one of these is a key.
+    Behind(usize, &'static [&'static str]),
+    /// The first half of the words behind this one, searched from an index on, are keys.
+    HalfBehind(usize, &'static str),
 }
 
 /// The family of a command.
@@ -47,7 +62,13 @@ pub(crate) enum Group {
     Cluster,
     Connection,
     Generic,
+    Geo,
+    Hash,
+    List,
     Server,
+    Set,
+    SortedSet,
+    Stream,
     String,
     Transactions,
 }
@@ -58,6 +79,12 @@ impl Group {
             Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
+            Self::Geo => "geo",
+            Self::Hash => "hash",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "sorted-set",
+            Self::Stream => "stream",
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
@@ -69,6 +96,12 @@ impl Group {
         match self {
             Self::Connection => Some("connection"),
             Self::Generic => Some("keyspace"),
+            Self::Geo => Some("geo"),
+            Self::Hash => Some("hash"),
+            Self::List => Some("list"),
+            Self::Set => Some("set"),
+            Self::SortedSet => Some("sortedset"),
+            Self::Stream => Some("stream"),
             Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
@@ -116,6 +149,9 @@ pub(crate) mod flags {
     /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
 
+    /// It changes a collection: its changes gather, and are applied together when it ends.
+    pub(crate) const GATHERS: u32 = 1 << 18;
+
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
@@ -126,6 +162,30 @@ pub(crate) mod flags {
         (NO_AUTH, "no_auth"),
         (NO_MULTI, "no_multi"),
     ];
+}
+
+impl MoreKeys {
+    #[cold]
+    fn indexes(self, args: Args<'_>) -> Vec<usize> {
+        let words = args.len();
+        match self {
+            Self::None => Vec::new(),
+            Self::Counted(at) => {
+                let count = args.get(at).and_then(parse_i64).unwrap_or(0);
+                let count = usize::try_from(count).unwrap_or(0);
+                (at + 1..words.min((at + 1).saturating_add(count))).collect()
+            }
+            Self::Behind(from, names) => {
+                let is_name =
+                    |index: &usize| names.iter().any(|name| crate::call::is(&args[*index], name));
+                (from..words.saturating_sub(1)).filter(is_name).map(|index| index + 1).collect()
+            }
+            Self::HalfBehind(from, name) => {
+                let at = (from..words).find(|index| crate::call::is(&args[*index], name));
+                at.map_or_else(Vec::new, |at| (at + 1..at + 1 + (words - at - 1) / 2).collect())
+            }
+        }
+    }
 }
 
 impl Command {
@@ -147,16 +207,24 @@ impl Command {
         self.subcommands.iter().find(|command| crate::call::is(name, command.name))
     }
 
-    /// The indexes of the keys among `words` words.
-    pub(crate) fn key_indexes(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
-        let Keys { first, last, step } = self.keys;
+    /// The indexes of the keys among the words of a request.
+    #[inline]
+    pub(crate) fn key_indexes(&self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
+        let Keys { first, last, step, more } = self.keys;
+        let words = args.len();
         let last = if last < 0 { words as i32 + last } else { last };
         let end = if first == 0 { first } else { words.min(last as usize + 1) as i32 };
-        (first..end).step_by(step.max(1) as usize).map(|index| index as usize)
+        let more = if more == MoreKeys::None { Vec::new() } else { more.indexes(args) };
+        (first..end).step_by(step.max(1) as usize).map(|index| index as usize).chain(more)
     }
 
     const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
-        self.keys = Keys { first, last, step };
+        self.keys = Keys { first, last, step, more: self.keys.more };
+        self
+    }
+
+    const fn more_keys(mut self, more: MoreKeys) -> Self {
+        self.keys.more = more;
         self
     }
 
@@ -180,7 +248,7 @@ const fn new(
         full_name: name,
         arity,
         flags,
-        keys: Keys { first: 0, last: 0, step: 0 },
+        keys: Keys { first: 0, last: 0, step: 0, more: MoreKeys::None },
         group,
         since,
         summary,
@@ -208,7 +276,7 @@ const fn part(
     command
 }
 
-use Group::{Cluster, Connection, Generic, Server, String as Text, Transactions};
+use Group::{Cluster, Connection, Generic, List, Server, String as Text, Transactions};
 use flags::*;
 
 /// A part of CLUSTER.
@@ -217,6 +285,9 @@ const fn clustered(full_name: &'static str, arity: i32) -> Command {
 }
 
 const GROWS: u32 = WRITE | DENY_OOM;
+/// Of commands that let collections grow, and of those that let them shrink.
+const COLLECTS: u32 = GROWS | GATHERS;
+const SHRINKS: u32 = WRITE | GATHERS;
 const OPEN: u32 = FAST | NO_AUTH;
 
 /// All commands, by group.
@@ -245,7 +316,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("substr", 4, READ, Text, "1.0.0", "Returns a part of a value", strings::getrange).keys(1, 1, 1),
     new("strlen", 2, READ | FAST, Text, "2.2.0", "Returns the length of a value", strings::strlen).keys(1, 1, 1),
 
-    new("copy", -3, GROWS, Generic, "6.2.0", "Copies a key", keys::copy).keys(1, 2, 1),
+    new("copy", -3, GROWS | MANY_KEYS, Generic, "6.2.0", "Copies a key", keys::copy).keys(1, 2, 1),
     new("del", -2, WRITE | MANY_KEYS, Generic, "1.0.0", "Removes keys", keys::del).keys(1, -1, 1),
     new("exists", -2, READ | FAST, Generic, "1.0.0", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("expire", -3, WRITE | FAST, Generic, "1.0.0", "Lets a key expire in seconds", expiry::expire).keys(1, 1, 1),
@@ -275,6 +346,10 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("ttl", 2, READ | FAST, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
     new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
     new("unlink", -2, WRITE | FAST | MANY_KEYS, Generic, "4.0.0", "Removes keys", keys::del).keys(1, -1, 1),
+
+    new("llen", 2, READ | FAST, List, "1.0.0", "Returns the number of elements of a list", lists::llen).keys(1, 1, 1),
+    new("lpush", -3, COLLECTS | FAST, List, "1.0.0", "Adds elements at the left end of a list", lists::lpush).keys(1, 1, 1),
+    new("rpush", -3, COLLECTS | FAST, List, "1.0.0", "Adds elements at the right end of a list", lists::rpush).keys(1, 1, 1),
 
     new("discard", 1, FAST | NOT_QUEUED, Transactions, "2.0.0", "Drops a transaction", transactions::discard),
     new("exec", 1, NOT_QUEUED | EXECUTES, Transactions, "1.2.0", "Executes a transaction", transactions::exec),
@@ -421,26 +496,31 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     let mut slot = slot(packed);
     loop {
         match &INDEX[slot] {
-            (known, place) if *known == packed => return Some(&COMMANDS[usize::from(*place)]),
+            (known, place) if *known == packed => {
+                let command = &COMMANDS[usize::from(*place)];
+                let is_it = command.name.len() == name.len()
+                    && (name.len() <= PACKED || crate::call::is(name, command.name));
+                return is_it.then_some(command);
+            }
             (0, _) => return None,
             _ => slot = (slot + 1) % INDEX_LEN,
         }
     }
 }
 
-/// Open addressing, at most a quarter full: packed name and place in [`COMMANDS`].
-static INDEX: [(u128, u8); INDEX_LEN] = {
+/// Open addressing, at most half full: packed name and place in [`COMMANDS`].
+static INDEX: [(u128, u16); INDEX_LEN] = {
     let mut index = [(0, 0); INDEX_LEN];
     let mut place = 0;
     while place < COMMANDS.len() {
         let Some(packed) = pack(COMMANDS[place].name.as_bytes()) else {
-            panic!("a command has a name of 1 to 16 bytes")
+            panic!("a command has a name without zero bytes")
         };
         let mut slot = slot(packed);
         while index[slot].0 != 0 {
             slot = (slot + 1) % INDEX_LEN;
         }
-        index[slot] = (packed, place as u8);
+        index[slot] = (packed, place as u16);
         place += 1;
     }
     index
@@ -448,13 +528,16 @@ static INDEX: [(u128, u8); INDEX_LEN] = {
 
 const INDEX_LEN: usize = 512;
 
-/// A name of up to 16 bytes as a number, upper and lower case being the same; 0 is no name.
+/// Bytes of a name that are packed.
+const PACKED: usize = 16;
+
+/// The end of a name as a number, upper and lower case being the same; 0 is no name.
 #[inline]
 const fn pack(name: &[u8]) -> Option<u128> {
-    if name.is_empty() || name.len() > 16 {
+    if name.is_empty() {
         return None;
     }
-    let (mut packed, mut index) = (0, 0);
+    let (mut packed, mut index) = (0, name.len().saturating_sub(PACKED));
     while index < name.len() {
         if name[index] == 0 {
             return None;
@@ -501,10 +584,34 @@ mod tests {
 
     #[test]
     fn keys_are_where_the_table_says() {
-        let keys = |name: &[u8], words| find(name).unwrap().key_indexes(words).collect::<Vec<_>>();
-        assert_eq!(keys(b"get", 2), [1]);
-        assert_eq!(keys(b"mset", 5), [1, 3]);
-        assert_eq!(keys(b"rename", 3), [1, 2]);
-        assert!(keys(b"ping", 2).is_empty());
+        let indexes = |text: &str, more: Option<MoreKeys>| {
+            let mut ranges = Vec::new();
+            let mut start = 0;
+            for word in text.split(' ') {
+                ranges.push(start..start + word.len());
+                start += word.len() + 1;
+            }
+            let args = Args::new(text.as_bytes(), &ranges);
+            match more {
+                Some(more) => more.indexes(args),
+                None => find(&args[0]).unwrap().key_indexes(args).collect(),
+            }
+        };
+        assert_eq!(indexes("get a", None), [1]);
+        assert_eq!(indexes("mset a 1 b 2", None), [1, 3]);
+        assert_eq!(indexes("rename a b", None), [1, 2]);
+        assert!(indexes("ping a", None).is_empty());
+        for (text, more, expected) in [
+            ("zunion 2 a b weights 1 2", MoreKeys::Counted(1), &[2, 3][..]),
+            ("zunion 3 a b", MoreKeys::Counted(1), &[2, 3]),
+            ("zunion x a b", MoreKeys::Counted(1), &[]),
+            ("zunion -1 a b", MoreKeys::Counted(1), &[]),
+            ("sort a by w store b", MoreKeys::Behind(2, &["STORE"]), &[5]),
+            ("sort a store", MoreKeys::Behind(2, &["STORE"]), &[]),
+            ("xread count 2 streams a b 0 0", MoreKeys::HalfBehind(1, "STREAMS"), &[4, 5]),
+            ("xread count 2 streams", MoreKeys::HalfBehind(1, "STREAMS"), &[]),
+        ] {
+            assert_eq!(indexes(text, Some(more)), expected, "{text}");
+        }
     }
 }

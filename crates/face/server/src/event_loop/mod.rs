@@ -55,6 +55,8 @@ const FIRST_CONNECTION: Token = Token(2);
 const EVENTS_MAX: usize = 1024;
 /// Expired keys that are removed in one turn.
 const EXPIRED_MAX: usize = 512;
+/// Steps that remove elements of dropped collections at a tick.
+const RECLAIMS_A_TICK: usize = 8;
 /// How long a connection is silent before its buffers are given back.
 const BUFFERS_KEPT: Duration = Duration::from_secs(2);
 /// How long a thread waits for others to take the replies that it has made for them.
@@ -171,7 +173,8 @@ impl EventLoop {
             let timeout = if may_collect { Duration::ZERO } else { timeout };
             let is_idle = self.wait(&mut events, timeout)? && events.is_empty();
             if is_idle && may_collect {
-                self.must_collect = self.service.store.collect_ahead();
+                self.must_collect =
+                    self.service.store.reclaim() || self.service.store.collect_ahead();
             }
             self.look_after();
             self.turn();
@@ -589,7 +592,13 @@ impl EventLoop {
         }
         self.ticked_at = self.service.now;
         // Where each step would have the kernel sync, writers collect in larger steps instead.
-        self.must_collect = self.collects_ahead;
+        self.must_collect = self.collects_ahead || self.service.store.has_dropped();
+        // Under load no thread is ever idle: elements of dropped collections go all the same.
+        for _ in 0..RECLAIMS_A_TICK {
+            if !self.service.store.reclaim() {
+                break;
+            }
+        }
         let service = &self.service;
         self.shared.board.write(
             service.thread,

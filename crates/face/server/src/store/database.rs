@@ -10,18 +10,23 @@ use crate::ending::Ending;
 pub(super) struct Database {
     pub(super) values: KeySpace,
     pub(super) expires: KeySpace,
+    pub(super) elements: KeySpace,
 }
 
 impl Database {
     /// Opens the key spaces of a database.
     pub(super) fn open(db: &halite::Database, number: usize) -> Result<Self> {
-        let [values, expires] = Self::names(number);
-        Ok(Self { values: db.key_space(&values)?, expires: db.key_space(&expires)? })
+        let [values, expires, elements] = Self::names(number);
+        Ok(Self {
+            values: db.key_space(&values)?,
+            expires: db.key_space(&expires)?,
+            elements: db.key_space(&elements)?,
+        })
     }
 
     /// The names of the key spaces of a database.
-    pub(super) fn names(number: usize) -> [String; 2] {
-        [format!("db{number}"), format!("db{number}:expires")]
+    pub(super) fn names(number: usize) -> [String; 3] {
+        [format!("db{number}"), format!("db{number}:expires"), format!("db{number}:elements")]
     }
 
     /// Reads all deadlines of the keys of a partition, in milliseconds since 1970; false: the server ends.
@@ -66,5 +71,6 @@ impl Database {
     pub(super) fn batch_clear(&self, batch: &mut halite::Batch) {
         batch.delete_range(&self.values, &KeyRange::all());
         batch.delete_range(&self.expires, &KeyRange::all());
+        batch.delete_range(&self.elements, &KeyRange::all());
     }
 }

@@ -13,32 +13,40 @@
 //! Each thread of the server has a `Store`, which has the [`Part`]s of the partitions that the thread may access now: a
 //! call goes to the part of its key, which must be here. `shard` ensures that.
 
+mod copying;
 mod database;
 mod deadlines;
+mod elements;
 mod encodings;
 mod opened;
 mod order;
 mod overlay;
 mod part;
+mod resident;
 mod walk;
 mod watches;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use fastrand::Rng;
 use halite::{Bytes, Durability, EngineError, KEY_LEN_MAX, VALUE_LEN_MAX};
 
 use database::Database;
+pub(crate) use elements::{Elements, Order};
 pub(crate) use encodings::Encoding;
 pub(crate) use opened::Opened;
 use overlay::{Overlay, Value};
 pub(crate) use part::Part;
+pub(crate) use resident::Resident;
 pub(crate) use watches::Watch;
 
 use crate::Error;
 use crate::ending::Ending;
+use crate::inline_limits::InlineLimits;
 use crate::partition_set::PartitionSet;
-use crate::stored::{STRING_TAG, Stored};
+use crate::random::generator;
+use crate::stored::{STRING_TAG, Stored, collection_id};
 
 /// The result of an operation on the store.
 type Result<T> = halite::Result<T>;
@@ -68,6 +76,9 @@ pub(crate) struct Store {
     batch: halite::Batch,
     /// The buffer in which a value gets its tag.
     tagging: Vec<u8>,
+    random: Rng,
+    /// How large collections may be that are one record.
+    pub(crate) inline_limits: InlineLimits,
     overlay: Option<Overlay>,
     /// The end of the server: loops over many keys break off then.
     pub(crate) ending: Arc<Ending>,
@@ -112,7 +123,7 @@ impl Store {
         let mut parts = Vec::new();
         for number in 0..db.partitions() {
             let mut part = opened.part(&db, number);
-            opened.read_deadlines(&mut part, &Ending::default())?;
+            opened.read(&mut part, &Ending::default())?;
             parts.push(part);
         }
         let mut store = Self::unopened(db, Arc::new(OnceLock::from(opened)));
@@ -125,6 +136,8 @@ impl Store {
         Self {
             batch: db.batch(),
             tagging: Vec::new(),
+            random: generator(),
+            inline_limits: InlineLimits::default(),
             parts: (0..db.partitions()).map(|_| None).collect(),
             db,
             opened,
@@ -299,6 +312,59 @@ impl Store {
         deadline: NewDeadline,
     ) -> Result<()> {
         let spot = self.spot(db, key);
+        if let Some(elements) = self.elements_at(spot, key)?
+            && collection_id(stored) != Some(elements.id)
+        {
+            return self.together(|store| {
+                store.drop_elements(&elements)?;
+                store.put_record(db, spot, key, stored, deadline)
+            });
+        }
+        self.put_record(db, spot, key, stored, deadline)
+    }
+
+    /// Does changes as a transaction, or as a part of the one that has begun.
+    fn together(&mut self, change: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if self.overlay.is_some() {
+            return change(self);
+        }
+        self.begin();
+        match change(self) {
+            Ok(()) => self.commit(),
+            Err(error) => {
+                self.rollback();
+                Err(error)
+            }
+        }
+    }
+
+    /// The elements of the collection at a key, expired or not, if it is one that has them in records of their own.
+    fn elements_at(&self, spot: Spot, key: &[u8]) -> Result<Option<Elements>> {
+        if !self.part(spot.partition).has_elements[spot.place] {
+            return Ok(None);
+        }
+        let value = self.value(spot, key)?;
+        let id = value.and_then(|value| collection_id(&value));
+        let Spot { partition, place } = spot;
+        Ok(id.map(|id| Elements { partition, place, id }))
+    }
+
+    /// Notes that elements of the collection at a key were changed, and its record was not.
+    pub(crate) fn note_changed(&mut self, db: usize, key: &[u8]) {
+        let partition = self.partition_of(key);
+        self.changed(db, partition, key);
+    }
+
+    /// Sets a value, and its deadline.
+    #[inline]
+    fn put_record(
+        &mut self,
+        db: usize,
+        spot: Spot,
+        key: &[u8],
+        stored: &[u8],
+        deadline: NewDeadline,
+    ) -> Result<()> {
         let old = self.deadline_at(spot, key);
         let new = match deadline {
             // A deadline that is due belongs to an expired value, even if that could not be removed.
@@ -381,11 +447,11 @@ impl Store {
         let all = PartitionSet::first(self.partitions());
         let mut full = Vec::new();
         for place in places {
-            let Database { values, expires } = &self.databases[place];
+            let Database { values, expires, elements } = &self.databases[place];
             // The search ends at the first removed key that is still stored, without looking for others behind it.
             let is_empty =
                 |space| Ok::<_, halite::Error>(walk::count(space, all, || false)? == (0, true));
-            if !is_empty(values)? || !is_empty(expires)? {
+            if !is_empty(values)? || !is_empty(expires)? || !is_empty(elements)? {
                 full.push(place);
             }
         }
@@ -396,7 +462,7 @@ impl Store {
         self.batch.commit_and_clear(Durability::Deferred)?;
         for part in self.parts.iter_mut().flatten() {
             part.unsynced = true;
-            full.iter().for_each(|&place| part.deadlines[place].clear());
+            full.iter().for_each(|&place| part.clear(place));
         }
         Ok(())
     }
@@ -436,13 +502,24 @@ impl Store {
 
     /// Discards the changes since [`Store::begin`].
     pub(crate) fn rollback(&mut self) {
-        self.overlay = None;
+        if let Some(overlay) = self.overlay.take() {
+            self.forget_residents(&overlay.touched);
+        }
     }
 
     /// Applies the changes since [`Store::begin`]; if that fails, none of them is applied. Changes to several
     /// partitions are durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let Some(mut overlay) = self.overlay.take() else { return Ok(()) };
+        let touched = std::mem::take(&mut overlay.touched);
+        let committed = self.commit_overlay(overlay);
+        if committed.is_err() {
+            self.forget_residents(&touched);
+        }
+        committed
+    }
+
+    fn commit_overlay(&mut self, mut overlay: Overlay) -> Result<()> {
         for (&place, changes) in &mut overlay.databases {
             let database = &self.databases[place];
             if changes.cleared {
@@ -464,6 +541,20 @@ impl Store {
                 }
             }
         }
+        let mut puts = false;
+        for (&place, changes) in &mut overlay.elements {
+            let elements = &self.databases[place].elements;
+            for (key, value) in changes {
+                match value {
+                    Some(value) => {
+                        // A note that elements go takes room, and makes more.
+                        puts |= !value.is_empty() || overlay.dropped.is_empty();
+                        self.batch.put(elements, key, std::mem::take(value));
+                    }
+                    None => self.batch.delete(elements, key),
+                }
+            }
+        }
         if let Some(order) = &overlay.order {
             let settings = &self.opened.get().expect("the databases are open").settings;
             self.batch.put(settings, order::KEY, order::encode(order));
@@ -472,7 +563,7 @@ impl Store {
             return Ok(());
         }
         let mut changes = overlay.databases.values().flat_map(|changes| changes.keys.values());
-        let puts = changes.any(|change| matches!(change.value, Value::Put(_)));
+        puts |= changes.any(|change| matches!(change.value, Value::Put(_)));
         match self.commit_batch(!puts && overlay.order.is_none()) {
             // Expired keys stay, and stay due, if they cannot be removed.
             Err(_) if !overlay.is_asked_for => return Ok(()),
@@ -489,7 +580,7 @@ impl Store {
             if changes.cleared {
                 for part in self.parts.iter_mut().flatten() {
                     part.unsynced = true;
-                    part.deadlines[place].clear();
+                    part.clear(place);
                 }
             }
             for (key, change) in changes.keys {
@@ -497,6 +588,17 @@ impl Store {
                 part.unsynced = true;
                 part.deadlines[place].set(&key, change.deadline);
             }
+        }
+        for (place, changes) in overlay.elements {
+            for key in changes.into_keys() {
+                let partition = self.partition_of(&key);
+                let part = self.part_mut(partition);
+                part.unsynced = true;
+                part.has_elements[place] = true;
+            }
+        }
+        for of in overlay.dropped {
+            self.part_mut(of.partition).dropped.push(of);
         }
         if let Some(order) = overlay.order {
             self.set_order(&order);
@@ -524,11 +626,15 @@ impl Store {
         if self.is_paused {
             return 0;
         }
-        let mut count = 0;
+        let (mut count, mut late) = (0, Vec::new());
         for part in self.parts.iter_mut().flatten() {
             for (place, database) in self.databases.iter().enumerate() {
                 let due = part.deadlines[place].due(self.now_ms, count_max - count);
                 if due.is_empty() {
+                    continue;
+                }
+                if part.has_elements[place] {
+                    late.extend(due.into_iter().map(|key| (place, key)));
                     continue;
                 }
                 for key in &due {
@@ -545,6 +651,22 @@ impl Store {
                     self.changes += due.len() as u64;
                 }
                 count += due.len();
+            }
+        }
+        for (place, key) in late {
+            let spot = self.spot_at(place, &key);
+            let db = self.part(spot.partition).order.iter().position(|&at| at == place);
+            let erased = self.together(|store| {
+                if let Some(elements) = store.elements_at(spot, &key)? {
+                    store.drop_elements(&elements)?;
+                }
+                store.erase_at(spot, &key)
+            });
+            if erased.is_ok() {
+                count += 1;
+                if let Some(db) = db {
+                    self.changed(db, spot.partition, &key);
+                }
             }
         }
         self.expired += count as u64;
@@ -754,8 +876,15 @@ impl Store {
         if self.is_paused {
             return;
         }
-        if let Some(overlay) = &mut self.overlay {
-            overlay.expire(spot.place, key);
+        if self.overlay.is_some() {
+            if let Ok(Some(elements)) = self.elements_at(spot, key)
+                && self.drop_elements(&elements).is_err()
+            {
+                return;
+            }
+            if let Some(overlay) = &mut self.overlay {
+                overlay.expire(spot.place, key);
+            }
             self.changed(db, spot.partition, key);
             self.expired += 1;
             return;
@@ -768,6 +897,20 @@ impl Store {
 
     /// Removes a key and its deadline.
     fn erase(&mut self, db: usize, spot: Spot, key: &[u8]) -> Result<()> {
+        match self.elements_at(spot, key)? {
+            Some(elements) => self.together(|store| {
+                store.drop_elements(&elements)?;
+                store.erase_at(spot, key)
+            })?,
+            None => self.erase_at(spot, key)?,
+        }
+        self.part_mut(spot.partition).encodings[spot.place].forget(key);
+        self.changed(db, spot.partition, key);
+        Ok(())
+    }
+
+    /// Removes the record of a key, and its deadline.
+    fn erase_at(&mut self, spot: Spot, key: &[u8]) -> Result<()> {
         let Spot { partition, place } = spot;
         if let Some(overlay) = &mut self.overlay {
             overlay.remove(place, key)?;
@@ -782,8 +925,6 @@ impl Store {
                 database.values.delete_with(key, Durability::Deferred)?;
             }
         }
-        self.part_mut(partition).encodings[place].forget(key);
-        self.changed(db, partition, key);
         Ok(())
     }
 

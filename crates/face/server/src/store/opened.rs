@@ -44,13 +44,13 @@ impl Opened {
         Ok(names.all(|name| spaces.iter().any(|space| space.name() == name)))
     }
 
-    /// The part of a partition, without the deadlines of its keys.
+    /// The part of a partition, without what it knows of its keys.
     pub(crate) fn part(&self, db: &halite::Database, number: usize) -> Part {
         Part::new(number, &self.order, self.databases.len(), db.partitions(), &mut generator())
     }
 
-    /// Reads the deadlines of a part's keys; false: the server ends.
-    pub(crate) fn read_deadlines(&self, part: &mut Part, ending: &Ending) -> Result<bool> {
-        part.read_deadlines(&self.databases, ending)
+    /// Reads what a part knows of its keys in DRAM; false: the server ends.
+    pub(crate) fn read(&self, part: &mut Part, ending: &Ending) -> Result<bool> {
+        part.read(&self.databases, ending)
     }
 }

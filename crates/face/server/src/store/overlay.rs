@@ -3,12 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::Result;
+use super::elements::Elements;
 
 /// The state that a transaction leaves behind, as far as it differs from the store's.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     /// By index of the database's key spaces.
     pub(super) databases: BTreeMap<usize, Changes>,
+    /// By index of the database's key spaces, and by key: the new values of elements; `None` of those that go.
+    pub(super) elements: BTreeMap<usize, BTreeMap<Box<[u8]>, Option<Vec<u8>>>>,
+    /// Collections whose elements go.
+    pub(super) dropped: Vec<Elements>,
+    /// Collections of which something is known in DRAM that may come from the transaction.
+    pub(super) touched: Vec<Elements>,
     /// The order of the databases, if it changed.
     pub(super) order: Option<Vec<usize>>,
     /// Bytes that the changes take.
@@ -103,8 +110,43 @@ impl Overlay {
         Ok(())
     }
 
+    /// Sets the value of an element, or removes it.
+    pub(super) fn set_element(
+        &mut self,
+        place: usize,
+        key: Vec<u8>,
+        value: Option<Vec<u8>>,
+    ) -> Result<()> {
+        let changes = self.elements.entry(place).or_default();
+        let len = |value: Option<&[u8]>| CHANGE_LEN + key.len() + value.map_or(0, <[u8]>::len);
+        let before = changes.get(&key[..]).map_or(0, |value| len(value.as_deref()));
+        let after = self.len - before + len(value.as_deref());
+        if after > self.len_max {
+            return Err(halite::Error::TransactionTooLarge {
+                len: after as u64,
+                limit: self.len_max as u64,
+            });
+        }
+        self.len = after;
+        self.is_asked_for = true;
+        changes.insert(key.into(), value);
+        Ok(())
+    }
+
+    /// Forgets changes of elements whose keys begin with `prefix`.
+    pub(super) fn forget_elements(&mut self, place: usize, prefix: &[u8]) {
+        let Some(changes) = self.elements.get_mut(&place) else { return };
+        let of_prefix = changes.extract_if(.., |key, _| key.starts_with(prefix));
+        let len = |(key, value): (Box<[u8]>, Option<Vec<u8>>)| {
+            CHANGE_LEN + key.len() + value.map_or(0, |value| value.len())
+        };
+        self.len -= of_prefix.map(len).sum::<usize>();
+    }
+
     pub(super) fn clear(&mut self, place: usize) {
         self.is_asked_for = true;
+        self.forget_elements(place, &[]);
+        self.dropped.retain(|of| of.place != place);
         let cleared = Changes { cleared: true, keys: BTreeMap::new() };
         let before = self.databases.insert(place, cleared);
         let keys = before.into_iter().flat_map(|changes| changes.keys);

@@ -1,11 +1,15 @@
 //! The DRAM state of one partition's keys.
 
+use std::collections::HashMap;
+
 use fastrand::Rng;
 
 use super::Result;
 use super::database::Database;
 use super::deadlines::Deadlines;
+use super::elements::{self, Elements};
 use super::encodings::Encodings;
+use super::resident::Resident;
 use super::watches::Watches;
 use crate::cursors::Cursors;
 use crate::ending::Ending;
@@ -21,6 +25,11 @@ pub(crate) struct Part {
     pub(super) deadlines: Vec<Deadlines>,
     /// By index of the key spaces.
     pub(super) encodings: Vec<Encodings>,
+    /// By index of the key spaces: whether there may be elements of collections.
+    pub(super) has_elements: Vec<bool>,
+    /// Collections whose elements are still to be removed.
+    pub(super) dropped: Vec<Elements>,
+    pub(super) residents: HashMap<Elements, Resident>,
     /// By number of the database.
     pub(super) watches: Watches,
     /// The scans that stand in this partition.
@@ -45,6 +54,9 @@ impl Part {
             order: order.to_vec(),
             deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
             encodings: (0..databases).map(|_| Encodings::default()).collect(),
+            has_elements: vec![false; databases],
+            dropped: Vec::new(),
+            residents: HashMap::new(),
             watches: Watches::new(order.len()),
             cursors: Cursors::new(random, partitions),
             broken: None,
@@ -52,20 +64,27 @@ impl Part {
         }
     }
 
-    /// Reads the deadlines of its keys, once. Waits until the partition is recovered. Returns false if the
-    /// server ends.
-    pub(super) fn read_deadlines(
-        &mut self,
-        databases: &[Database],
-        ending: &Ending,
-    ) -> Result<bool> {
-        for (deadlines, database) in self.deadlines.iter_mut().zip(databases) {
+    /// Reads the deadlines of its keys, once, and which collections were dropped. Waits until the partition is recovered.
+    /// Returns false if the server ends.
+    pub(super) fn read(&mut self, databases: &[Database], ending: &Ending) -> Result<bool> {
+        for (place, database) in databases.iter().enumerate() {
+            let deadlines = &mut self.deadlines[place];
             let note = |key: &[u8], deadline| deadlines.set(key, Some(deadline));
             if !database.read_deadlines(self.number, ending, note)? {
                 return Ok(false);
             }
+            self.has_elements[place] =
+                elements::read_dropped(database, place, self.number, &mut self.dropped)?;
         }
         Ok(true)
+    }
+
+    /// All keys of a database are gone.
+    pub(super) fn clear(&mut self, place: usize) {
+        self.deadlines[place].clear();
+        self.has_elements[place] = false;
+        self.dropped.retain(|of| of.place != place);
+        self.residents.retain(|of, _| of.place != place);
     }
 
     /// Lets the partition's requests be refused.

@@ -4,10 +4,13 @@
 //! key space       key            value
 //! db<N>           a client's     a tag of one byte, and behind it the form of its type (`value`)
 //! db<N>:expires   a client's     when the key expires: milliseconds since 1970, 8 bytes, big-endian
+//! db<N>:elements  an element's   the elements of larger collections (`store::elements`)
 //! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`store::order`)
+//! server:2        none
 //! ```
 //!
-//! The name of the key space `server:1` is the note that all values in the key spaces `db<N>` have tags (`note`).
+//! The names of the key spaces `server:1` and `server:2` are the note that all values in the key spaces `db<N>` have tags,
+//! and of which version they may be (`note`).
 //!
 //! A value gets its tag where a command puts it into the store, and loses it where a command reads it; all between
 //! them, transactions, batches, backups and the change log included, has the stored bytes. Programs that look into
@@ -18,5 +21,5 @@ mod value;
 
 pub(crate) use note::{SPACE, check_note};
 pub use note::{is_note, is_of_values, is_tagged, make_note};
+pub(crate) use value::{IN_ELEMENTS, INLINE, STRING_TAG, Stored, StringValue, Type, collection_id};
 pub use value::{STRING_LEN_MAX, Unreadable, tagged, untagged};
-pub(crate) use value::{STRING_TAG, Stored, StringValue, Type};

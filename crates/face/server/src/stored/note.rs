@@ -8,8 +8,11 @@
 use super::value::VERSION;
 use crate::Error;
 
-/// The key space whose name is the note. It also has the server's own records.
+/// The key space whose name is the note of the first version. It also has the server's own records.
 pub(crate) const SPACE: &str = "server:1";
+
+/// The key space whose name is the note of this version.
+const NEWEST: &str = "server:2";
 
 /// The beginning of the names of all versions of the note.
 const PREFIX: &str = "server:";
@@ -44,9 +47,9 @@ pub fn is_tagged(db: &halite::Database) -> Result<bool, Error> {
 /// # Errors
 /// [`Error::Untagged`], [`Error::NewerForm`], and the errors of the database.
 pub fn make_note(db: &halite::Database) -> Result<(), Error> {
-    if !check_note(db)? {
-        db.key_space(SPACE)?;
-    }
+    check_note(db)?;
+    db.key_space(SPACE)?;
+    db.key_space(NEWEST)?;
     Ok(())
 }
 
@@ -85,7 +88,8 @@ mod tests {
 
     #[test]
     fn the_name_is_of_the_version() {
-        assert_eq!(SPACE, format!("{PREFIX}{VERSION}"));
+        assert_eq!(NEWEST, format!("{PREFIX}{VERSION}"));
+        assert_eq!(version_of(SPACE), Some(1));
     }
 
     #[test]
@@ -110,9 +114,9 @@ mod tests {
         assert!(!is_tagged(&db).unwrap());
         assert!(matches!(make_note(&db), Err(Error::Untagged { space }) if space == "db3"));
 
-        let db = database(&["db3", "server:1", "server:2"]);
+        let db = database(&["db3", "server:1", "server:2", "server:3"]);
         for failed in [is_tagged(&db).map(drop), make_note(&db)] {
-            assert!(matches!(failed, Err(Error::NewerForm { found: 2, known: 1 })));
+            assert!(matches!(failed, Err(Error::NewerForm { found: 3, known: 2 })));
         }
     }
 }

@@ -1,0 +1,412 @@
+//! Lists: elements by their positions.
+//!
+//! ```text
+//! small     record of the key: element │ element │ ..
+//! larger    element: position u64  → element
+//! ```
+//!
+//! The elements of a larger list have positions with gaps between them, which only their order matters of. An element at
+//! either end gets one beyond the others, one in the middle gets one in a gap, and if there is none left there, all
+//! elements get new ones. DRAM has the positions in order ([`Resident::Positions`]), 8 bytes and a little more for each.
+//!
+//! Costs of a larger list: a push or a pop is one record; an insertion in the middle is one, too.
+
+use std::ops::ControlFlow;
+
+use halite::Bytes;
+
+use super::map::record_of;
+use super::packed::{Entry, Packed};
+use super::{damaged, find};
+use crate::counted_tree::{CountedTree, Numbers};
+use crate::failure::Outcome;
+use crate::store::{Elements, NewDeadline, Order, Resident, Store};
+use crate::stored::{Type, collection_id};
+
+/// The position of the first element of a list.
+const MIDDLE: u64 = 1 << 63;
+
+/// Between the positions of elements that follow each other.
+const GAP: u64 = 1 << 16;
+
+/// An end of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Left,
+    Right,
+}
+
+/// A list, as a command has it.
+#[derive(Debug)]
+pub(crate) struct List {
+    db: usize,
+    key: Vec<u8>,
+    state: State,
+    was_there: bool,
+    /// Whether the key's record is to be written.
+    is_changed: bool,
+    /// Whether elements were changed.
+    has_changed_elements: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Packed { packed: Packed, len: usize },
+    Elements(Elements),
+}
+
+impl List {
+    /// The list at a key, if there is one. Another type is refused.
+    pub(crate) fn find(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Option<Self>> {
+        let Some(stored) = find(store, db, key, Type::List)? else { return Ok(None) };
+        let state = match Packed::of(stored) {
+            Ok(packed) if packed.is_sound() => {
+                let len = packed.iter().count();
+                State::Packed { packed, len }
+            }
+            Ok(_) => return Err(damaged(key, "its entries do not end where they should")),
+            Err(stored) => match collection_id(stored.bytes()) {
+                Some(id) => State::Elements(store.elements(db, key, id)),
+                None => return Err(damaged(key, "it has no number")),
+            },
+        };
+        let mut list = Self::new(db, key);
+        list.state = state;
+        list.was_there = true;
+        Ok(Some(list))
+    }
+
+    /// The list at a key, or a new one that is there once it is saved.
+    pub(crate) fn find_or_new(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Self> {
+        Ok(Self::find(store, db, key)?.unwrap_or_else(|| Self::new(db, key)))
+    }
+
+    /// A list without elements, in the place of whatever the key has.
+    pub(crate) fn new(db: usize, key: &[u8]) -> Self {
+        Self {
+            db,
+            key: key.to_vec(),
+            state: State::Packed { packed: Packed::new(Type::List), len: 0 },
+            was_there: false,
+            is_changed: false,
+            has_changed_elements: false,
+        }
+    }
+
+    /// Whether it is one record.
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.state, State::Packed { .. })
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(&self, store: &mut Store) -> Outcome<usize> {
+        match &self.state {
+            State::Packed { len, .. } => Ok(*len),
+            State::Elements(elements) => Ok(self.positions(store, elements)?.len()),
+        }
+    }
+
+    fn positions<'s>(
+        &self,
+        store: &'s mut Store,
+        elements: &Elements,
+    ) -> Outcome<&'s mut CountedTree<Numbers>> {
+        let of = *elements;
+        let resident = store.resident(elements, |store| {
+            let mut positions = CountedTree::default();
+            for pair in store.scan(&of, &[], Order::Ascending)? {
+                if let Ok(position) = <[u8; 8]>::try_from(&pair?.0[..]) {
+                    positions.insert(u64::from_be_bytes(position));
+                }
+            }
+            Ok(Resident::Positions(positions))
+        })?;
+        match resident {
+            Resident::Positions(positions) => Ok(positions),
+            _ => Err(damaged(&self.key, "it is no list")),
+        }
+    }
+
+    /// The element with a number, counted from the left, from 0 on.
+    pub(crate) fn get(&self, store: &mut Store, index: usize) -> Outcome<Option<Bytes>> {
+        match &self.state {
+            State::Packed { packed, .. } => {
+                Ok(packed.iter().nth(index).map(|(_, bytes)| Bytes::from(bytes)))
+            }
+            State::Elements(elements) => match self.positions(store, elements)?.get(index) {
+                Some(position) => self.element(store, elements, position).map(Some),
+                None => Ok(None),
+            },
+        }
+    }
+
+    fn element(&self, store: &Store, elements: &Elements, position: u64) -> Outcome<Bytes> {
+        let element = store.element(elements, &position.to_be_bytes())?;
+        element.ok_or_else(|| damaged(&self.key, "an element is missing"))
+    }
+
+    /// Adds an element at an end.
+    pub(crate) fn push(&mut self, store: &mut Store, end: End, element: &[u8]) -> Outcome {
+        match &mut self.state {
+            State::Packed { packed, len } => {
+                match end {
+                    End::Left => packed.insert(Packed::begin(), &[element]),
+                    End::Right => packed.push(element),
+                }
+                *len += 1;
+                self.is_changed = true;
+                self.check_size(store)
+            }
+            State::Elements(elements) => {
+                let elements = *elements;
+                let positions = self.positions(store, &elements)?;
+                let position = match end {
+                    End::Left => positions.get(0).map_or(Some(MIDDLE), |at| at.checked_sub(GAP)),
+                    End::Right => {
+                        let last = positions.len().checked_sub(1);
+                        let last = last.and_then(|last| positions.get(last));
+                        last.map_or(Some(MIDDLE), |at| at.checked_add(GAP))
+                    }
+                };
+                let Some(position) = position else {
+                    self.renumber(store, &elements)?;
+                    return self.push(store, end, element);
+                };
+                positions.insert(position);
+                store.put_element(&elements, &position.to_be_bytes(), element)?;
+                self.has_changed_elements = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the element at an end out.
+    pub(crate) fn pop(&mut self, store: &mut Store, end: End) -> Outcome<Option<Bytes>> {
+        let Some(last) = self.len(store)?.checked_sub(1) else { return Ok(None) };
+        let index = match end {
+            End::Left => 0,
+            End::Right => last,
+        };
+        let element = self.get(store, index)?;
+        self.remove(store, index)?;
+        Ok(element)
+    }
+
+    /// Removes the element with a number, which is there.
+    pub(crate) fn remove(&mut self, store: &mut Store, index: usize) -> Outcome {
+        match &mut self.state {
+            State::Packed { packed, len } => {
+                if let Some((place, _)) = packed.iter().nth(index) {
+                    packed.remove(place.start..place.end);
+                    *len -= 1;
+                    self.is_changed = true;
+                }
+            }
+            State::Elements(elements) => {
+                let elements = *elements;
+                let positions = self.positions(store, &elements)?;
+                if let Some(position) = positions.get(index) {
+                    positions.remove_at(index);
+                    store.remove_element(&elements, &position.to_be_bytes())?;
+                    self.has_changed_elements = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the element with a number, which is there.
+    pub(crate) fn set(&mut self, store: &mut Store, index: usize, element: &[u8]) -> Outcome {
+        match &mut self.state {
+            State::Packed { packed, .. } => {
+                if let Some((place, _)) = packed.iter().nth(index) {
+                    packed.replace(&place, element);
+                    self.is_changed = true;
+                }
+                self.check_size(store)
+            }
+            State::Elements(elements) => {
+                let elements = *elements;
+                if let Some(position) = self.positions(store, &elements)?.get(index) {
+                    store.put_element(&elements, &position.to_be_bytes(), element)?;
+                    self.has_changed_elements = true;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Inserts an element before the one with a number, or behind the last one.
+    pub(crate) fn insert(&mut self, store: &mut Store, index: usize, element: &[u8]) -> Outcome {
+        match &mut self.state {
+            State::Packed { packed, len } => {
+                let place: Option<Entry> = packed.iter().nth(index).map(|(place, _)| place);
+                packed.insert(place.map_or(packed.end(), |place| place.start), &[element]);
+                *len += 1;
+                self.is_changed = true;
+                self.check_size(store)
+            }
+            State::Elements(elements) => {
+                let elements = *elements;
+                let positions = self.positions(store, &elements)?;
+                if index == 0 {
+                    return self.push(store, End::Left, element);
+                }
+                if index >= positions.len() {
+                    return self.push(store, End::Right, element);
+                }
+                let (before, after) = (positions.get(index - 1), positions.get(index));
+                let (before, after) = (before.unwrap_or(0), after.unwrap_or(u64::MAX));
+                if after - before < 2 {
+                    self.renumber(store, &elements)?;
+                    return self.insert(store, index, element);
+                }
+                let position = u64::midpoint(before, after);
+                positions.insert(position);
+                store.put_element(&elements, &position.to_be_bytes(), element)?;
+                self.has_changed_elements = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Visits the elements from a number on, with their numbers, until `visit` breaks or fails.
+    pub(crate) fn visit(
+        &self,
+        store: &mut Store,
+        from: usize,
+        mut visit: impl FnMut(usize, &[u8]) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome {
+        match &self.state {
+            State::Packed { packed, .. } => {
+                for (index, (_, bytes)) in packed.iter().enumerate().skip(from) {
+                    if visit(index, bytes)?.is_break() {
+                        break;
+                    }
+                }
+            }
+            State::Elements(elements) => {
+                let Some(first) = self.positions(store, elements)?.get(from) else {
+                    return Ok(());
+                };
+                let scan = store.scan(elements, &first.to_be_bytes(), Order::Ascending)?;
+                for (index, pair) in (from..).zip(scan) {
+                    if visit(index, &pair?.1)?.is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the elements from a number down to the first one, with their numbers, until `visit` breaks or fails.
+    pub(crate) fn visit_back(
+        &self,
+        store: &mut Store,
+        from: usize,
+        mut visit: impl FnMut(usize, &[u8]) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome {
+        match &self.state {
+            State::Packed { packed, .. } => {
+                let entries: Vec<&[u8]> = packed.iter().map(|(_, bytes)| bytes).collect();
+                for (index, bytes) in entries.iter().enumerate().take(from + 1).rev() {
+                    if visit(index, bytes)?.is_break() {
+                        break;
+                    }
+                }
+            }
+            State::Elements(elements) => {
+                let Some(last) = self.positions(store, elements)?.get(from) else {
+                    return Ok(());
+                };
+                let scan = store.scan(elements, &last.to_be_bytes(), Order::Descending)?;
+                for (index, pair) in (0..=from).rev().zip(scan) {
+                    if visit(index, &pair?.1)?.is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the list: what was changed is there now. A list without elements is no more.
+    pub(crate) fn save(self, store: &mut Store) -> Outcome {
+        self.save_with(store, NewDeadline::Keep)
+    }
+
+    /// [`List::save`] of a list that takes the place of whatever the key had.
+    pub(crate) fn save_new(mut self, store: &mut Store) -> Outcome {
+        self.is_changed = true;
+        if self.len(store)? == 0 {
+            store.remove(self.db, &self.key)?;
+            return Ok(());
+        }
+        self.save_with(store, NewDeadline::Clear)
+    }
+
+    fn save_with(self, store: &mut Store, deadline: NewDeadline) -> Outcome {
+        if !self.is_changed && !self.has_changed_elements {
+            return Ok(());
+        }
+        if self.len(store)? == 0 {
+            if self.was_there {
+                store.remove(self.db, &self.key)?;
+            }
+            return Ok(());
+        }
+        match &self.state {
+            State::Packed { packed, .. } => {
+                store.put_stored(self.db, &self.key, packed.stored(), deadline)?;
+            }
+            State::Elements(_) if !self.is_changed => store.note_changed(self.db, &self.key),
+            State::Elements(elements) => {
+                let record = record_of(Type::List, elements.id);
+                store.put_stored(self.db, &self.key, &record, deadline)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each element a record of its own if the list is too large for one.
+    fn check_size(&mut self, store: &mut Store) -> Outcome {
+        let State::Packed { packed, len } = &self.state else { return Ok(()) };
+        if store.inline_limits.takes_list(*len, packed.byte_len()) {
+            return Ok(());
+        }
+        let elements = store.new_elements(self.db, &self.key)?;
+        let mut positions = CountedTree::default();
+        for ((_, bytes), nth) in packed.iter().zip(0..) {
+            let position = MIDDLE + nth * GAP;
+            positions.insert(position);
+            store.put_element(&elements, &position.to_be_bytes(), bytes)?;
+        }
+        store.resident(&elements, |_| Ok(Resident::Positions(positions)))?;
+        self.state = State::Elements(elements);
+        self.is_changed = true;
+        Ok(())
+    }
+
+    /// Gives all elements new positions, around the middle.
+    fn renumber(&mut self, store: &mut Store, elements: &Elements) -> Outcome {
+        let mut all = Vec::new();
+        for pair in store.scan(elements, &[], Order::Ascending)? {
+            let (position, bytes) = pair?;
+            all.push((position.to_vec(), bytes.to_vec()));
+        }
+        for (position, _) in &all {
+            store.remove_element(elements, position)?;
+        }
+        let mut renumbered = CountedTree::default();
+        let first = MIDDLE - all.len() as u64 / 2 * GAP;
+        for ((_, bytes), nth) in all.iter().zip(0..) {
+            let position = first + nth * GAP;
+            renumbered.insert(position);
+            store.put_element(elements, &position.to_be_bytes(), bytes)?;
+        }
+        *self.positions(store, elements)? = renumbered;
+        self.has_changed_elements = true;
+        Ok(())
+    }
+}

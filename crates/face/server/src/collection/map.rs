@@ -1,0 +1,504 @@
+//! Fields with values: what hashes, sets (whose values are empty) and sorted sets (whose values are scores) have in common.
+//!
+//! ```text
+//! small     record of the key: field │ value │ field │ value │ ..            in the order in which the fields came
+//! larger    element: hash of the field u32 │ 0 │ field       → value         in the order of the hashes
+//!           element: hash of the field u32 │ 1 │ digest u128 → length u32, field, value    of a field that is no short key
+//! ```
+//!
+//! The order by hashes serves SCAN: its cursor is the hash from which it goes on, so it needs no memory and survives any
+//! change. It also makes a random place in it a random field.
+//!
+//! Costs of a larger map: a read of a field is one read of the engine; a change is one record. The number of fields is
+//! counted when it is first asked for, and known in DRAM from then on.
+
+use std::ops::ControlFlow;
+
+use halite::Bytes;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use super::packed::{Entry, Packed};
+use super::{damaged, find};
+use crate::failure::Outcome;
+use crate::store::{Elements, NewDeadline, Order, Resident, Store};
+use crate::stored::{IN_ELEMENTS, Type, collection_id};
+
+/// Longer fields are not keys of the engine.
+const FIELD_IN_KEY_MAX: usize = 1 << 10;
+
+/// In the place behind the hash: the field follows.
+const WHOLE: u8 = 0;
+
+/// In the place behind the hash: a digest of the field follows, and the value has the field.
+const DIGEST: u8 = 1;
+
+/// Elements from a random place among which one is drawn: gaps between hashes differ in length.
+const DRAWN_AMONG: usize = 16;
+
+/// A map, as a command has it.
+#[derive(Debug)]
+pub(crate) struct Map {
+    db: usize,
+    key: Vec<u8>,
+    of: Type,
+    state: State,
+    /// Whether the key had it when it was opened.
+    was_there: bool,
+    /// Whether the key's record is to be written.
+    is_changed: bool,
+    /// Whether elements were changed.
+    has_changed_elements: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Packed(Packed),
+    Elements(Elements),
+}
+
+impl Map {
+    /// The map at a key, if there is one. Another type is refused.
+    pub(crate) fn find(
+        store: &mut Store,
+        db: usize,
+        key: &[u8],
+        of: Type,
+    ) -> Outcome<Option<Self>> {
+        let Some(stored) = find(store, db, key, of)? else { return Ok(None) };
+        let state = match Packed::of(stored) {
+            Ok(packed) if packed.is_sound() && packed.iter().count() % 2 == 0 => {
+                State::Packed(packed)
+            }
+            Ok(_) => return Err(damaged(key, "its entries do not end where they should")),
+            Err(stored) => match collection_id(stored.bytes()) {
+                Some(id) => State::Elements(store.elements(db, key, id)),
+                None => return Err(damaged(key, "it has no number")),
+            },
+        };
+        let key = key.to_vec();
+        let (was_there, is_changed, has_changed_elements) = (true, false, false);
+        Ok(Some(Self { db, key, of, state, was_there, is_changed, has_changed_elements }))
+    }
+
+    /// The map at a key, or a new one that is there once it is saved.
+    pub(crate) fn find_or_new(store: &mut Store, db: usize, key: &[u8], of: Type) -> Outcome<Self> {
+        Ok(Self::find(store, db, key, of)?.unwrap_or_else(|| Self::new(db, key, of)))
+    }
+
+    /// A map without fields, in the place of whatever the key has.
+    pub(crate) fn new(db: usize, key: &[u8], of: Type) -> Self {
+        Self {
+            db,
+            key: key.to_vec(),
+            of,
+            state: State::Packed(Packed::new(of)),
+            was_there: false,
+            is_changed: false,
+            has_changed_elements: false,
+        }
+    }
+
+    /// Whether it is one record.
+    pub(crate) fn is_packed(&self) -> bool {
+        matches!(self.state, State::Packed(_))
+    }
+
+    /// The elements, if it is not one record.
+    pub(crate) fn elements(&self) -> Option<Elements> {
+        match self.state {
+            State::Elements(elements) => Some(elements),
+            State::Packed(_) => None,
+        }
+    }
+
+    /// The value of a field.
+    pub(crate) fn get(&self, store: &Store, field: &[u8]) -> Outcome<Option<Bytes>> {
+        match &self.state {
+            State::Packed(packed) => {
+                let found = find_pair(packed, field);
+                Ok(found.map(|(_, value)| Bytes::from(packed.bytes(&value))))
+            }
+            State::Elements(elements) => {
+                let Some(value) = store.element(elements, &element_of(field))? else {
+                    return Ok(None);
+                };
+                self.value_of(field, value).map(Some)
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, store: &Store, field: &[u8]) -> Outcome<bool> {
+        match &self.state {
+            State::Packed(packed) => Ok(find_pair(packed, field).is_some()),
+            State::Elements(elements) => Ok(store.element(elements, &element_of(field))?.is_some()),
+        }
+    }
+
+    /// The value behind the field of a long one.
+    fn value_of(&self, field: &[u8], value: Bytes) -> Outcome<Bytes> {
+        if field.len() <= FIELD_IN_KEY_MAX {
+            return Ok(value);
+        }
+        let len = value.len();
+        match long_field(&value) {
+            Some(stored) if stored == field => Ok(value.slice(4 + field.len()..len)),
+            _ => Err(damaged(&self.key, "a long field is another one")),
+        }
+    }
+
+    /// Sets the value of a field; returns whether the field is new.
+    pub(crate) fn put(&mut self, store: &mut Store, field: &[u8], value: &[u8]) -> Outcome<bool> {
+        if let State::Packed(packed) = &mut self.state {
+            let found = find_pair(packed, field);
+            let is_new = found.is_none();
+            match &found {
+                Some((_, place)) if packed.bytes(place) == value => return Ok(false),
+                Some((_, place)) => packed.replace(place, value),
+                None => {
+                    packed.push(field);
+                    packed.push(value);
+                }
+            }
+            self.is_changed = true;
+            if !self.fits(store, field, value, is_new) {
+                self.unpack(store)?;
+            }
+            return Ok(is_new);
+        }
+        let State::Elements(elements) = self.state else { return Ok(false) };
+        let is_new = !self.contains(store, field)?;
+        put_element(store, &elements, field, value)?;
+        self.has_changed_elements = true;
+        if is_new {
+            count(store, &elements, 1);
+        }
+        Ok(is_new)
+    }
+
+    /// Removes a field; returns whether it was there.
+    pub(crate) fn remove(&mut self, store: &mut Store, field: &[u8]) -> Outcome<bool> {
+        match &mut self.state {
+            State::Packed(packed) => {
+                let Some((start, value)) = find_pair(packed, field) else { return Ok(false) };
+                packed.remove(start..value.end);
+                self.is_changed = true;
+                Ok(true)
+            }
+            State::Elements(elements) => {
+                let elements = *elements;
+                if !self.contains(store, field)? {
+                    return Ok(false);
+                }
+                store.remove_element(&elements, &element_of(field))?;
+                self.has_changed_elements = true;
+                count(store, &elements, -1);
+                Ok(true)
+            }
+        }
+    }
+
+    /// The number of fields.
+    pub(crate) fn len(&self, store: &mut Store) -> Outcome<u64> {
+        match &self.state {
+            State::Packed(packed) => Ok(packed.iter().count() as u64 / 2),
+            State::Elements(elements) => match store.known_resident(elements) {
+                Some(Resident::Count(count)) => Ok(*count),
+                Some(Resident::Scores(scores)) => Ok(scores.len() as u64),
+                _ => {
+                    let of = *elements;
+                    let counted = store.resident(elements, |store| {
+                        let mut count = 0;
+                        for pair in store.scan(&of, &[], Order::Ascending)? {
+                            pair?;
+                            count += 1;
+                        }
+                        Ok(Resident::Count(count))
+                    })?;
+                    match counted {
+                        Resident::Count(count) => Ok(*count),
+                        _ => Err(damaged(&self.key, "it is counted otherwise")),
+                    }
+                }
+            },
+        }
+    }
+
+    pub(crate) fn is_empty(&self, store: &Store) -> Outcome<bool> {
+        match &self.state {
+            State::Packed(packed) => Ok(packed.is_empty()),
+            State::Elements(elements) => {
+                Ok(store.scan(elements, &[], Order::Ascending)?.next().transpose()?.is_none())
+            }
+        }
+    }
+
+    /// Visits all fields with their values, until `visit` breaks or fails.
+    pub(crate) fn visit(
+        &self,
+        store: &Store,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome {
+        match &self.state {
+            State::Packed(packed) => {
+                for (field, value) in pairs(packed) {
+                    if visit(field, value)?.is_break() {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            State::Elements(elements) => {
+                self.visit_from(store, elements, 0, |_, field, value| visit(field, value))
+            }
+        }
+    }
+
+    /// Visits the fields from a hash on.
+    fn visit_from(
+        &self,
+        store: &Store,
+        elements: &Elements,
+        from: u32,
+        mut visit: impl FnMut(u32, &[u8], &[u8]) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome {
+        let from = from.to_be_bytes();
+        for pair in store.scan(elements, &from, Order::Ascending)? {
+            let (element, value) = pair?;
+            let (hash, field, value) = read_element(&element, &value)
+                .ok_or_else(|| damaged(&self.key, "an element has no field"))?;
+            if visit(hash, field, value)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits at least `count` fields from a cursor on, or all that are left, and returns the cursor from which to go on:
+    /// 0 behind the last. A field that is there all the time is visited at least once.
+    pub(crate) fn scan(
+        &self,
+        store: &Store,
+        cursor: u64,
+        count: u64,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Outcome,
+    ) -> Outcome<u64> {
+        let State::Elements(elements) = &self.state else {
+            let visited = |field: &[u8], value: &[u8]| {
+                visit(field, value)?;
+                Ok(ControlFlow::Continue(()))
+            };
+            self.visit(store, visited)?;
+            return Ok(0);
+        };
+        let Ok(from) = u32::try_from(cursor) else { return Ok(0) };
+        let (mut seen, mut last, mut next) = (0, None, 0);
+        self.visit_from(store, elements, from, |hash, field, value| {
+            if seen >= count && last != Some(hash) {
+                next = u64::from(hash);
+                return Ok(ControlFlow::Break(()));
+            }
+            visit(field, value)?;
+            seen += 1;
+            last = Some(hash);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(next)
+    }
+
+    /// A random field with its value, each about as likely as any other; `None` of an empty map.
+    pub(crate) fn sample(
+        &self,
+        store: &Store,
+        mut random: impl FnMut() -> u64,
+    ) -> Outcome<Option<(Vec<u8>, Vec<u8>)>> {
+        let elements = match &self.state {
+            State::Packed(packed) => {
+                let count = packed.iter().count() / 2;
+                let Some(nth) = random().checked_rem(count as u64) else { return Ok(None) };
+                let pair = pairs(packed).nth(nth as usize);
+                return Ok(pair.map(|(field, value)| (field.to_vec(), value.to_vec())));
+            }
+            State::Elements(elements) => elements,
+        };
+        let mut found = None;
+        let mut left = random() as usize % DRAWN_AMONG;
+        for from in [random() as u32, 0] {
+            self.visit_from(store, elements, from, |_, field, value| {
+                found = Some((field.to_vec(), value.to_vec()));
+                if left == 0 {
+                    return Ok(ControlFlow::Break(()));
+                }
+                left -= 1;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if left == 0 && found.is_some() {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes the map: what was changed is there now. A map without fields is no more.
+    pub(crate) fn save(self, store: &mut Store) -> Outcome {
+        self.save_with(store, NewDeadline::Keep)
+    }
+
+    /// [`Map::save`] of a map that takes the place of whatever the key had.
+    pub(crate) fn save_new(mut self, store: &mut Store) -> Outcome {
+        self.is_changed = true;
+        if self.is_empty(store)? {
+            store.remove(self.db, &self.key)?;
+            return Ok(());
+        }
+        self.save_with(store, NewDeadline::Clear)
+    }
+
+    fn save_with(self, store: &mut Store, deadline: NewDeadline) -> Outcome {
+        if (self.is_changed || self.has_changed_elements) && self.is_empty(store)? {
+            if self.was_there {
+                store.remove(self.db, &self.key)?;
+            }
+            return Ok(());
+        }
+        match &self.state {
+            _ if !self.is_changed && !self.has_changed_elements => {}
+            State::Elements(_) if !self.is_changed => store.note_changed(self.db, &self.key),
+            State::Packed(packed) => {
+                store.put_stored(self.db, &self.key, packed.stored(), deadline)?;
+            }
+            State::Elements(elements) => {
+                let record = record_of(self.of, elements.id);
+                store.put_stored(self.db, &self.key, &record, deadline)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the map may still be one record, once a field was put.
+    fn fits(&self, store: &Store, field: &[u8], value: &[u8], is_new: bool) -> bool {
+        let State::Packed(packed) = &self.state else { return true };
+        let limits = &store.inline_limits;
+        let (entries, longest) = match self.of {
+            Type::Hash => (limits.hash_entries, limits.hash_value),
+            Type::SortedSet => (limits.sorted_set_entries, limits.sorted_set_value),
+            _ => (limits.set_entries, limits.set_value),
+        };
+        let is_short = match self.of {
+            // A value has a byte before it.
+            Type::Hash => field.len() <= longest && value.len() <= longest + 9,
+            _ => field.len() <= longest,
+        };
+        let count = || packed.iter().count() / 2;
+        if self.of == Type::Set && is_integer(field) {
+            let is_intset = || pairs(packed).all(|(field, _)| is_integer(field));
+            let count = count();
+            return !is_new
+                || (count <= entries && is_short)
+                || (count <= limits.intset_entries && is_intset());
+        }
+        is_short && (!is_new || count() <= entries)
+    }
+
+    /// Gives each field a record of its own.
+    pub(crate) fn unpack(&mut self, store: &mut Store) -> Outcome {
+        let State::Packed(packed) = &self.state else { return Ok(()) };
+        let elements = store.new_elements(self.db, &self.key)?;
+        let mut count = 0;
+        for (field, value) in pairs(packed) {
+            put_element(store, &elements, field, value)?;
+            count += 1;
+        }
+        if self.of != Type::SortedSet {
+            store.resident(&elements, |_| Ok(Resident::Count(count)))?;
+        }
+        self.state = State::Elements(elements);
+        self.is_changed = true;
+        Ok(())
+    }
+
+    /// Whether all fields are integers as Redis packs them.
+    pub(crate) fn is_intset(&self) -> bool {
+        match &self.state {
+            State::Packed(packed) => pairs(packed).all(|(field, _)| is_integer(field)),
+            State::Elements(_) => false,
+        }
+    }
+}
+
+/// The record of a collection whose elements lie under a number.
+pub(crate) fn record_of(of: Type, id: u64) -> Vec<u8> {
+    [&[of.tag(), IN_ELEMENTS][..], &id.to_be_bytes()].concat()
+}
+
+/// Whether a text is an integer as it is printed.
+pub(crate) fn is_integer(text: &[u8]) -> bool {
+    text.len() <= 20 && crate::number::parse_i64(text).is_some()
+}
+
+fn count(store: &mut Store, elements: &Elements, by: i64) {
+    if let Some(Resident::Count(count)) = store.known_resident(elements) {
+        *count = count.saturating_add_signed(by);
+    }
+}
+
+fn pairs(packed: &Packed) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut entries = packed.iter();
+    std::iter::from_fn(move || {
+        let (_, field) = entries.next()?;
+        let (_, value) = entries.next()?;
+        Some((field, value))
+    })
+}
+
+/// Where a field begins, and the place of its value.
+fn find_pair(packed: &Packed, field: &[u8]) -> Option<(usize, Entry)> {
+    let mut entries = packed.iter();
+    while let Some((place, bytes)) = entries.next() {
+        let (value, _) = entries.next()?;
+        if bytes == field {
+            return Some((place.start, value));
+        }
+    }
+    None
+}
+
+fn hash_of(field: &[u8]) -> [u8; 4] {
+    (xxh3_64(field) as u32).to_be_bytes()
+}
+
+/// The key of a field's element.
+fn element_of(field: &[u8]) -> Vec<u8> {
+    let hash = hash_of(field);
+    match field.len() <= FIELD_IN_KEY_MAX {
+        true => [&hash[..], &[WHOLE], field].concat(),
+        false => [&hash[..], &[DIGEST], &xxh3_128(field).to_be_bytes()].concat(),
+    }
+}
+
+fn put_element(store: &mut Store, elements: &Elements, field: &[u8], value: &[u8]) -> Outcome {
+    if field.len() <= FIELD_IN_KEY_MAX {
+        return Ok(store.put_element(elements, &element_of(field), value)?);
+    }
+    let long = [&(field.len() as u32).to_be_bytes()[..], field, value].concat();
+    Ok(store.put_element(elements, &element_of(field), &long)?)
+}
+
+/// The field that is in the value of a long field's element.
+fn long_field(value: &[u8]) -> Option<&[u8]> {
+    let (len, rest) = value.split_first_chunk()?;
+    rest.get(..u32::from_be_bytes(*len) as usize)
+}
+
+/// The hash, the field and the value of an element.
+fn read_element<'a>(element: &'a [u8], value: &'a [u8]) -> Option<(u32, &'a [u8], &'a [u8])> {
+    let (hash, rest) = element.split_first_chunk()?;
+    let (field, value) = match rest.split_first()? {
+        (&WHOLE, field) => (field, value),
+        (&DIGEST, _) => {
+            let field = long_field(value)?;
+            (field, &value[4 + field.len()..])
+        }
+        _ => return None,
+    };
+    Some((u32::from_be_bytes(*hash), field, value))
+}

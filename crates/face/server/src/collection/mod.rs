@@ -1,0 +1,38 @@
+//! Collections: lists, sets, sorted sets, hashes and streams, as values of keys.
+//!
+//! ```text
+//! record of the key    tag │ 0 │ entry │ entry │ ..        a small collection is its record (`packed`)
+//!                      tag │ 1 │ id u64 │ ..               a larger one has a record for each element (`store::elements`)
+//! ```
+//!
+//! A command looks its key up once: the tag says the type, and another type is refused. It changes the collection within a
+//! transaction of the store, which the dispatch begins for commands that are marked so, and saves it in the end. A
+//! collection that outgrows the settings ([`crate::inline_limits`]) becomes elements; it does not shrink back, as in
+//! Redis. One without elements is no more: its key goes.
+//!
+//! [`map::Map`] is what hashes, sets and sorted sets have in common, fields with values; [`list::List`] has positions, and
+//! [`sorted_set::SortedSet`] the order by scores.
+
+pub(crate) mod list;
+pub(crate) mod map;
+pub(crate) mod packed;
+pub(crate) mod sorted_set;
+
+use crate::failure::{Failure, Outcome, WRONG_TYPE};
+use crate::store::Store;
+use crate::stored::{Stored, Type};
+
+/// The value of a key, if it is of a type; another type is refused.
+pub(crate) fn find(store: &mut Store, db: usize, key: &[u8], of: Type) -> Outcome<Option<Stored>> {
+    let Some(value) = store.get(db, key)? else { return Ok(None) };
+    match value.value_type()? == of {
+        true => Ok(Some(value)),
+        false => Err(WRONG_TYPE.into()),
+    }
+}
+
+/// The failure of a collection whose stored bytes are not as they were written.
+pub(crate) fn damaged(key: &[u8], why: &str) -> Failure {
+    let what = format!("the collection `{}`", key.escape_ascii());
+    halite::Error::from(halite::EngineError::Damaged { what, why: why.to_owned() }).into()
+}

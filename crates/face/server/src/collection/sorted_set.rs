@@ -1,0 +1,141 @@
+//! Sorted sets: members with scores, by the scores and then by the members' bytes.
+//!
+//! A sorted set is a map from members to scores, 8 bytes each ([`Map`]), and an order. The order of a small one is found
+//! when it is asked for; that of a larger one is in DRAM ([`Resident::Scores`]), made from the map when it is first asked
+//! for, and changed with it. So a change writes one record, and ranks take logarithmic time.
+
+use std::ops::ControlFlow;
+
+use super::damaged;
+use super::map::Map;
+use crate::counted_tree::{CountedTree, Scored};
+use crate::failure::{Failure, Outcome};
+use crate::store::{Resident, Store};
+use crate::stored::Type;
+
+/// A sorted set, as a command has it.
+#[derive(Debug)]
+pub(crate) struct SortedSet {
+    map: Map,
+    key: Vec<u8>,
+}
+
+impl SortedSet {
+    /// The sorted set at a key, if there is one. Another type is refused.
+    pub(crate) fn find(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Option<Self>> {
+        let map = Map::find(store, db, key, Type::SortedSet)?;
+        Ok(map.map(|map| Self { map, key: key.to_vec() }))
+    }
+
+    /// The sorted set at a key, or a new one that is there once it is saved.
+    pub(crate) fn find_or_new(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Self> {
+        let map = Map::find_or_new(store, db, key, Type::SortedSet)?;
+        Ok(Self { map, key: key.to_vec() })
+    }
+
+    /// A sorted set without members, in the place of whatever the key has.
+    pub(crate) fn new(db: usize, key: &[u8]) -> Self {
+        Self { map: Map::new(db, key, Type::SortedSet), key: key.to_vec() }
+    }
+
+    /// Its members with their scores as a map, in no order.
+    pub(crate) fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// The score of a member.
+    pub(crate) fn score(&self, store: &Store, member: &[u8]) -> Outcome<Option<f64>> {
+        let value = self.map.get(store, member)?;
+        value.map(|value| read_score(&value).ok_or_else(|| self.no_score())).transpose()
+    }
+
+    fn no_score(&self) -> Failure {
+        damaged(&self.key, "a score has another length, or is no number")
+    }
+
+    /// Sets the score of a member, which is a number; returns the one before.
+    pub(crate) fn put(
+        &mut self,
+        store: &mut Store,
+        member: &[u8],
+        score: f64,
+    ) -> Outcome<Option<f64>> {
+        let before = self.score(store, member)?;
+        // Zeros of both signs are equal, and the new one is kept, as by Redis.
+        if before.is_some_and(|before| before.to_bits() == score.to_bits()) {
+            return Ok(before);
+        }
+        self.map.put(store, member, &score.to_le_bytes())?;
+        if let Some(elements) = self.map.elements()
+            && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
+        {
+            if let Some(before) = before {
+                scores.remove((before, member));
+            }
+            scores.insert((score, member));
+        }
+        Ok(before)
+    }
+
+    /// Removes a member; returns its score if it was there.
+    pub(crate) fn remove(&mut self, store: &mut Store, member: &[u8]) -> Outcome<Option<f64>> {
+        let Some(before) = self.score(store, member)? else { return Ok(None) };
+        self.map.remove(store, member)?;
+        if let Some(elements) = self.map.elements()
+            && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
+        {
+            scores.remove((before, member));
+        }
+        Ok(Some(before))
+    }
+
+    /// The number of members.
+    pub(crate) fn len(&self, store: &mut Store) -> Outcome<usize> {
+        match self.map.is_packed() {
+            true => Ok(self.map.len(store)? as usize),
+            false => self.with_order(store, |order| order.len()),
+        }
+    }
+
+    /// Reads the order of the members.
+    pub(crate) fn with_order<T>(
+        &self,
+        store: &mut Store,
+        read: impl FnOnce(&CountedTree<Scored>) -> T,
+    ) -> Outcome<T> {
+        let Some(elements) = self.map.elements() else { return Ok(read(&self.sort(store)?)) };
+        if store.known_resident(&elements).is_none() {
+            let scores = self.sort(store)?;
+            store.resident(&elements, |_| Ok(Resident::Scores(scores)))?;
+        }
+        match store.known_resident(&elements) {
+            Some(Resident::Scores(scores)) => Ok(read(scores)),
+            _ => Err(damaged(&self.key, "it is no sorted set")),
+        }
+    }
+
+    fn sort(&self, store: &Store) -> Outcome<CountedTree<Scored>> {
+        let mut scores = CountedTree::default();
+        self.map.visit(store, |member, value| {
+            scores.insert((read_score(value).ok_or_else(|| self.no_score())?, member));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(scores)
+    }
+
+    /// Writes the sorted set: what was changed is there now. One without members is no more.
+    pub(crate) fn save(self, store: &mut Store) -> Outcome {
+        self.map.save(store)
+    }
+
+    /// [`SortedSet::save`] of one that takes the place of whatever the key had.
+    pub(crate) fn save_new(self, store: &mut Store) -> Outcome {
+        self.map.save_new(store)
+    }
+}
+
+/// The score that a member's value has.
+pub(crate) fn read_score(value: &[u8]) -> Option<f64> {
+    let score = f64::from_le_bytes(value.try_into().ok()?);
+    (!score.is_nan()).then_some(score)
+}

@@ -1,0 +1,26 @@
+//! What is known in DRAM of a larger collection: it is made at the first use, and changed with the collection.
+
+use crate::counted_tree::{CountedTree, Numbers, Scored};
+
+/// What is known of a collection.
+#[derive(Debug)]
+pub(crate) enum Resident {
+    /// The number of elements, of a hash, a set or a stream.
+    Count(u64),
+    /// The positions of a list's elements.
+    Positions(CountedTree<Numbers>),
+    /// The members of a sorted set, by their scores.
+    Scores(CountedTree<Scored>),
+}
+
+impl Resident {
+    /// Bytes of memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let own = match self {
+            Self::Count(_) => 0,
+            Self::Positions(positions) => positions.bytes(),
+            Self::Scores(scores) => scores.bytes(),
+        };
+        size_of::<Self>() + own
+    }
+}
