@@ -8,6 +8,7 @@ use crate::client_memory::ClientMemory;
 use crate::reply::Protocol;
 use crate::store::Watch;
 use crate::transaction::Queue;
+use crate::wait::Wait;
 
 /// A connected client.
 #[derive(Debug)]
@@ -29,6 +30,10 @@ pub(crate) struct Client {
     pub(crate) watches: Vec<Watch>,
     /// Bytes that the watches take.
     pub(crate) watches_len: usize,
+    /// The place of its connection in its thread.
+    pub(crate) place: usize,
+    /// The wait of the command at the front.
+    pub(crate) wait: Option<Wait>,
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
     pub(crate) replies: Replies,
@@ -109,6 +114,8 @@ impl Client {
             queue: None,
             watches: Vec::new(),
             watches_len: 0,
+            place: 0,
+            wait: None,
             backup: None,
             replies: Replies::All,
             no_evict: false,
@@ -151,6 +158,9 @@ impl Client {
         }
         if self.queue.as_ref().is_some_and(Queue::is_aborted) {
             flags.push('d');
+        }
+        if self.wait.is_some() {
+            flags.push('b');
         }
         if self.closing {
             flags.push('c');

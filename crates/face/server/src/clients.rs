@@ -41,6 +41,11 @@ impl Clients {
         self.places.get_mut(token)?.as_deref_mut()
     }
 
+    /// How many places there are.
+    pub(crate) fn count(&self) -> usize {
+        self.places.len()
+    }
+
     /// All clients that are in their place.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Client> {
         self.places.iter().flatten().map(|client| &**client)

@@ -12,6 +12,7 @@ use crate::service::Service;
 use crate::shard::command_partitions::partitions_of;
 use crate::store::Store;
 use crate::transaction::Queue;
+use crate::wait;
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,18 +31,22 @@ pub(crate) enum Dispatched {
     Awaiting,
     /// It waits for parts, or reports, of other threads.
     Away,
+    /// It waits for a value of one of its keys.
+    Waiting,
 }
 
-/// Performs a request of `client`, or keeps it for EXEC, or refuses it, and writes the reply to `out`.
+/// Performs a request of `client`, or lets it wait for its keys, or keeps it for EXEC, or refuses it, and writes the reply to `out`.
 pub(crate) fn answer(
     service: &mut Service,
     client: &mut Client,
     admission: Admission<'_>,
     out: &mut Vec<u8>,
-) {
-    service.counters.commands += 1;
+) -> Dispatched {
+    if client.wait.is_none() {
+        service.counters.commands += 1;
+    }
     let (start, replies) = (out.len(), client.replies);
-    if replies == Replies::SkipNext {
+    if replies == Replies::SkipNext && client.wait.is_none() {
         client.replies = Replies::SkipThis;
     }
     let result = match admission {
@@ -52,9 +57,13 @@ pub(crate) fn answer(
         Admission::Refused(command, failure) => Err(refuse(service, client, command, failure)),
         Admission::Http => {
             client.killed = true;
-            return;
+            return Dispatched::Done;
         }
     };
+    if matches!(result, Err(Failure::Waits)) {
+        return Dispatched::Waiting;
+    }
+    wait::leave(service, client);
     if let Err(failure) = result {
         answer_failure(service, client.protocol, &failure, out);
     }
@@ -66,6 +75,7 @@ pub(crate) fn answer(
             client.replies = Replies::All;
         }
     }
+    Dispatched::Done
 }
 
 /// Writes a failure as the reply, and notes it.
@@ -170,6 +180,9 @@ pub(crate) fn perform(
     }
     if result.is_err() {
         call.out.truncate(start);
+    }
+    if matches!(result, Err(Failure::Waits)) {
+        return result;
     }
     call.service.end_lap(began, call.client, command, call.args, result.is_err());
     result

@@ -37,7 +37,7 @@ pub(crate) fn execute(
     service.begin_lap();
     let enough = connection.backlog() + TURN_LEN;
     while !client.closing && !client.killed {
-        if connection.backlog() >= enough {
+        if connection.backlog() >= enough || service.store.has_ready {
             connection.has_requests = true;
             break;
         }

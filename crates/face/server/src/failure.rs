@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     /// The command is refused; the reply has the reason: a code, a space, and a text, which may quote bytes of the
     /// client.
     Refused(Cow<'static, [u8]>),
+    /// The client waits for keys, and the command is executed again.
+    Waits,
     /// The server ends before it is done.
     Interrupted,
     /// The store failed.
@@ -36,6 +38,7 @@ pub(crate) const WRONG_TYPE: &str =
 pub(crate) const SYNTAX: &str = "ERR syntax error";
 pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub(crate) const NOT_A_FLOAT: &str = "ERR value is not a valid float";
+pub(crate) const NOT_A_FLOAT_TIMEOUT: &str = "ERR timeout is not a float or out of range";
 pub(crate) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
@@ -45,6 +48,7 @@ impl Failure {
     pub(crate) fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
+            Self::Waits => Cow::Borrowed(b"ERR the command waits"),
             Self::Interrupted => Cow::Borrowed(b"ERR the server is shutting down"),
             // Deletions help against a lack of space, and not against other errors.
             Self::Store(error) if error.lacks_space() => Cow::Borrowed(FULL.as_bytes()),

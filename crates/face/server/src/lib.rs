@@ -37,6 +37,7 @@ mod counters;
 mod cursors;
 mod debug_command;
 mod dispatch;
+mod double;
 mod ending;
 mod error;
 mod event_loop;
@@ -72,6 +73,7 @@ mod store;
 pub mod stored;
 mod sync_policy;
 mod transaction;
+mod wait;
 
 pub use config::{Config, Limits, OutputLimits};
 pub use debug_command::DebugCommand;

@@ -44,6 +44,8 @@ pub(crate) struct Line {
     pub(crate) id: u64,
     pub(crate) addr: SocketAddr,
     pub(crate) laddr: SocketAddr,
+    /// Whether the client waits for keys.
+    pub(crate) waits: bool,
     /// The line of CLIENT LIST.
     pub(crate) text: String,
 }
@@ -85,6 +87,12 @@ impl Line {
     /// The line of a client at this time.
     pub(crate) fn of(client: &Client, now: Instant) -> Self {
         let text = client.describe(now) + "\n";
-        Self { id: client.id, addr: client.addr, laddr: client.laddr, text }
+        Self {
+            id: client.id,
+            addr: client.addr,
+            laddr: client.laddr,
+            waits: client.wait.is_some(),
+            text,
+        }
     }
 }

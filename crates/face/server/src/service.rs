@@ -24,7 +24,8 @@ use crate::resp::Args;
 use crate::settings::Settings;
 use crate::shared::{Common, Shared};
 use crate::slowlog;
-use crate::store::{Store, Watch};
+use crate::store::{Key, Store, Watch};
+use crate::wait::Ended;
 
 /// Bytes of replies that a client may leave unread before it has authenticated.
 const STRANGER_OUTPUT_MAX: usize = 64 << 10;
@@ -58,8 +59,16 @@ pub(crate) struct Service {
     pub(crate) pause: Option<Pause>,
     /// Whether expired keys are removed in the background; if not, they are removed when a command accesses them.
     pub(crate) expires_actively: bool,
+    /// Whether a command may wait for keys: not within a transaction.
+    pub(crate) may_wait: bool,
+    /// Waits that have ended, of keys whose part is elsewhere.
+    pub(crate) ended_waits: Vec<(Key, u64)>,
+    /// Clients of this thread whose waits end, and how.
+    pub(crate) unblocked: Vec<(u64, Ended)>,
     /// Watches that have ended, of keys whose part is elsewhere.
     pub(crate) forgotten: Vec<Watch>,
+    /// Clients whose waits other threads end, these threads, and how.
+    pub(crate) to_unblock: Vec<(usize, u64, Ended)>,
     /// Clients that other threads disconnect, and these threads.
     pub(crate) to_kill: Vec<(usize, u64)>,
     /// When the last command ended, or the first one of a connection's turn began.
@@ -116,7 +125,11 @@ impl Service {
             sync_asked: false,
             pause: None,
             expires_actively: true,
+            may_wait: true,
+            ended_waits: Vec::new(),
+            unblocked: Vec::new(),
             forgotten: Vec::new(),
+            to_unblock: Vec::new(),
             to_kill: Vec::new(),
             lap: Instant::now(),
             slow_guest: None,
@@ -242,7 +255,8 @@ impl Service {
             expired: self.store.expired - self.counters.expired_before,
             changes: self.store.changes,
             changes_since_save: self.changes_since_save(),
-            blocked: self.blocked,
+            blocked: self.blocked
+                + self.clients.iter().filter(|client| client.wait.is_some()).count(),
             synced_ms: self.synced_ms,
         }
     }

@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) sync_failure: OnceLock<Arc<halite::Error>>,
     /// Threads that still have work to finish before the end.
     pub(crate) unfinished: AtomicUsize,
+    /// The number of the last wait for keys.
+    waits: AtomicU64,
     /// Connected clients.
     pub(crate) clients: AtomicUsize,
     /// The memory of the clients.
@@ -69,6 +71,11 @@ pub(crate) struct Common {
 }
 
 impl Shared {
+    /// A number for a wait that begins.
+    pub(crate) fn next_wait(&self) -> u64 {
+        self.waits.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>, loading: Loading) -> Self {
         let ending = Arc::new(Ending::new(settings.shutdown_grace));
         let common = Common { settings, pause: None, expires_actively: true, resets: 0, saves: 0 };
@@ -79,6 +86,7 @@ impl Shared {
             failed: AtomicBool::new(false),
             sync_failure: OnceLock::new(),
             unfinished: AtomicUsize::new(bells.len()),
+            waits: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
             client_memory: ClientMemory::new(bells.len()),
             saved_ms: AtomicU64::new(0),

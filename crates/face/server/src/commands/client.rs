@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use crate::call::{Call, is};
-use crate::client::Replies;
-use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, SYNTAX};
+use crate::client::{Client, Replies};
+use crate::failure::{Failure, KEPT_TOO_MUCH, NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::pause::Pause;
 use crate::report::Line;
+use crate::wait::Ended;
 
 use super::connection::replies;
 
@@ -269,6 +270,36 @@ pub(super) fn pause(call: &mut Call<'_>) -> Outcome {
         });
     });
     call.reply().ok();
+    Ok(())
+}
+
+pub(super) fn unblock(call: &mut Call<'_>) -> Outcome {
+    let id = parse_i64(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
+    let ended = match call.args.get(3) {
+        None => Ended::Over,
+        Some(word) if is(word, "TIMEOUT") => Ended::Over,
+        Some(word) if is(word, "ERROR") => Ended::Refused,
+        Some(_) => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+    };
+    let id = u64::try_from(id).unwrap_or(0);
+    let service = &mut *call.service;
+    let is_it = |line: &&Line| line.id == id && line.waits;
+    let report = service.reports.iter().find(|report| report.clients.iter().any(|l| is_it(&l)));
+    let waits = match report {
+        Some(report) => {
+            service.to_unblock.push((report.thread, id, ended));
+            true
+        }
+        None => {
+            let waits = |client: &Client| client.id == id && client.wait.is_some();
+            let is_here = service.clients.iter().any(waits);
+            if is_here {
+                service.unblocked.push((id, ended));
+            }
+            is_here
+        }
+    };
+    call.reply().flag(waits);
     Ok(())
 }
 

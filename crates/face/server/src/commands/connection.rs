@@ -45,7 +45,9 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     transactions::leave(call.service, call.client);
     let Client { id, addr, laddr, fd, authenticated, stranger_since, .. } = *call.client;
+    let place = call.client.place;
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
+    client.place = place;
     client.authenticated = call.service.settings.requirepass.is_none();
     // A client that has not authenticated gains no time by RESET.
     client.stranger_since = if authenticated { call.service.now } else { stranger_since };

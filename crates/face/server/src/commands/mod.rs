@@ -6,6 +6,7 @@
 
 mod admin;
 mod backup;
+mod blocking;
 mod client;
 mod cluster;
 mod command;

@@ -6,8 +6,8 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
-    latency, lcs, lists, memory, object, scan, slowlog, strings, transactions,
+    admin, backup, blocking, client, cluster, command, config, connection, counters, expiry, info,
+    keys, latency, lcs, lists, memory, object, scan, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -152,6 +152,9 @@ pub(crate) mod flags {
     /// It changes a collection: its changes gather, and are applied together when it ends.
     pub(crate) const GATHERS: u32 = 1 << 18;
 
+    /// It may let its client wait for its keys.
+    pub(crate) const BLOCKS: u32 = 1 << 19;
+
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
@@ -161,6 +164,7 @@ pub(crate) mod flags {
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
         (NO_MULTI, "no_multi"),
+        (BLOCKS, "blocking"),
     ];
 }
 
@@ -276,7 +280,7 @@ const fn part(
     command
 }
 
-use Group::{Cluster, Connection, Generic, List, Server, String as Text, Transactions};
+use Group::{Cluster, Connection, Generic, List, Server, SortedSet, String as Text, Transactions};
 use flags::*;
 
 /// A part of CLUSTER.
@@ -347,6 +351,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
     new("unlink", -2, WRITE | FAST | MANY_KEYS, Generic, "4.0.0", "Removes keys", keys::del).keys(1, -1, 1),
 
+    new("blmove", 6, COLLECTS | BLOCKS, List, "6.2.0", "Moves an element to another list, and waits for one", blocking::blmove).keys(1, 2, 1),
+    new("blmpop", -5, SHRINKS | BLOCKS, List, "7.0.0", "Takes elements from the first list that has some, and waits for one", blocking::blmpop).more_keys(MoreKeys::Counted(2)),
+    new("blpop", -3, SHRINKS | BLOCKS, List, "2.0.0", "Takes the leftmost element of the first list that has one, and waits for one", blocking::blpop).keys(1, -2, 1),
+    new("brpop", -3, SHRINKS | BLOCKS, List, "2.0.0", "Takes the rightmost element of the first list that has one, and waits for one", blocking::brpop).keys(1, -2, 1),
+    new("brpoplpush", 4, COLLECTS | BLOCKS, List, "2.2.0", "Moves the rightmost element to another list, and waits for one", blocking::brpoplpush).keys(1, 2, 1),
+    new("bzmpop", -5, SHRINKS | BLOCKS, SortedSet, "7.0.0", "Takes members from the first sorted set that has some, and waits for one", blocking::bzmpop).more_keys(MoreKeys::Counted(2)),
+    new("bzpopmax", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the highest score, and waits for one", blocking::bzpopmax).keys(1, -2, 1),
+    new("bzpopmin", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the lowest score, and waits for one", blocking::bzpopmin).keys(1, -2, 1),
     new("llen", 2, READ | FAST, List, "1.0.0", "Returns the number of elements of a list", lists::llen).keys(1, 1, 1),
     new("lpush", -3, COLLECTS | FAST, List, "1.0.0", "Adds elements at the left end of a list", lists::lpush).keys(1, 1, 1),
     new("rpush", -3, COLLECTS | FAST, List, "1.0.0", "Adds elements at the right end of a list", lists::rpush).keys(1, 1, 1),
@@ -371,6 +383,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
         part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
         part("client|setname", 3, 0, Connection, "2.6.9", "Sets the client's name", client::setname),
+        part("client|unblock", -3, ADMIN | ALL_THREADS, Connection, "5.0.0", "Ends the wait of a client for keys", client::unblock),
         part("client|unpause", 2, ADMIN, Connection, "6.2.0", "Lets waiting clients go on", client::unpause),
     ]),
     new("echo", 2, FAST, Connection, "1.0.0", "Returns its argument", connection::echo),

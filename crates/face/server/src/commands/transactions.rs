@@ -96,7 +96,9 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     let db = call.client.db;
     let done = check_all(call, &queue).and_then(|()| {
         call.service.store.begin();
+        call.service.may_wait = false;
         let done = run(call, &queue).and_then(|()| Ok(call.service.store.commit()?));
+        call.service.may_wait = true;
         call.service.store.rollback();
         done
     });

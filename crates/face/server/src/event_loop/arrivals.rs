@@ -14,6 +14,7 @@ use crate::connection::Connection;
 use crate::listener;
 use crate::partition_set::PartitionSet;
 use crate::shard::message::{Arrival, Message};
+use crate::wait;
 
 impl EventLoop {
     /// Accepts the connections that wait, as many as there may be.
@@ -98,6 +99,7 @@ impl EventLoop {
         let fd = socket.as_raw_fd();
         let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
         client.authenticated = is_in;
+        client.place = place;
         let connection = Box::new(Connection::new(socket));
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
         self.service.clients.insert(place, client);
@@ -138,6 +140,7 @@ impl EventLoop {
         if let Some(mut client) = client {
             client.forget(&self.shared.client_memory, self.service.thread);
             transactions::leave(&mut self.service, &mut client);
+            wait::leave(&mut self.service, &mut client);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(mut connection) = self.connections[place].take() {

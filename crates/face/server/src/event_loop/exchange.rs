@@ -58,6 +58,11 @@ impl EventLoop {
                 peers.lender.told(&mut peers.mailbox, operation, *report);
             }
             Message::Kill(ids) => self.service.kill(&ids),
+            Message::Wake { place, client_id } => self.wake(place, client_id),
+            Message::EndWaits(waits) => self.service.ended_waits.extend(waits),
+            Message::Unblock { client_id, ended } => {
+                self.service.unblocked.push((client_id, ended));
+            }
             Message::Forget(watches) => self.service.forgotten.extend(watches),
             Message::Welcome(arrival) => self.adopt(arrival),
         }
@@ -91,8 +96,20 @@ impl EventLoop {
         peers.send_replies();
         peers.lender.lend(&mut peers.mailbox, service);
         peers.lender.give_back(&mut peers.mailbox, &mut service.store);
+        for (thread, client_id, ended) in service.to_unblock.drain(..) {
+            peers.mailbox.send(thread, Message::Unblock { client_id, ended });
+        }
         for (thread, id) in service.to_kill.drain(..) {
             peers.mailbox.send(thread, Message::Kill(vec![id]));
+        }
+        for (key, number) in std::mem::take(&mut service.ended_waits) {
+            let home = peers.lender.home_of(service.store.partition_of(&key.1));
+            if home != service.thread {
+                peers.mailbox.send(home, Message::EndWaits(vec![(key, number)]));
+            } else if !service.store.end_wait(&key, number) {
+                // The wait is kept while its part is lent.
+                service.ended_waits.push((key, number));
+            }
         }
         for watch in std::mem::take(&mut service.forgotten) {
             let home = peers.lender.home_of(service.store.partition_of(&watch.key));

@@ -17,8 +17,11 @@
 mod arrivals;
 mod eviction;
 mod exchange;
+mod waiting;
 mod withhold;
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -93,6 +96,8 @@ pub(crate) struct EventLoop {
     /// Connections whose next request waits for room or for a part, and whether there may be some.
     stalled: Vec<usize>,
     must_retry: bool,
+    /// When waits for keys end: the time, the place of the connection, and the number of the wait.
+    waits: BinaryHeap<Reverse<(Instant, usize, u64)>>,
     /// Requests of some connections wait until all clients take less memory.
     held_back: bool,
     /// No more requests are read.
@@ -149,6 +154,7 @@ impl EventLoop {
             awaiting: Vec::new(),
             stalled: Vec::new(),
             must_retry: false,
+            waits: BinaryHeap::new(),
             held_back: false,
             finishing: false,
             next_client_id: 1,
@@ -258,7 +264,12 @@ impl EventLoop {
         let peers = self.peers.as_deref();
         let must_retry = self.must_retry && peers.is_some_and(waits);
         let must_give = peers.is_some_and(|peers| peers.lender.must_give());
-        if !self.listed.is_empty() || self.must_expire || must_retry || must_give {
+        if !self.listed.is_empty()
+            || !self.service.unblocked.is_empty()
+            || self.must_expire
+            || must_retry
+            || must_give
+        {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -268,6 +279,9 @@ impl EventLoop {
         }
         if let Some(pause) = self.service.pause {
             until = until.min(pause.until);
+        }
+        if let Some(Reverse((end, ..))) = self.waits.peek() {
+            until = until.min(*end);
         }
         if let (SyncPolicy::Interval(interval), true) =
             (self.policy, self.service.store.is_unsynced())
@@ -333,6 +347,7 @@ impl EventLoop {
         if !self.awaiting.is_empty() {
             self.resume_awaiting();
         }
+        self.end_waits();
         // Another thread may have woken this one for it. Once it is another one's turn, this one can do no more.
         let mut can_evict = !self.service.is_short(false) || self.evict();
         let served = std::mem::take(&mut self.listed);
@@ -346,6 +361,8 @@ impl EventLoop {
                 }
             }
         }
+        // Requests of other threads, and keys that have expired, may have changed some, too.
+        self.serve_waiting();
         if let Some(peers) = &mut self.peers {
             self.must_retry |= peers.send_requests(&mut self.service);
         }
@@ -439,12 +456,31 @@ impl EventLoop {
         }
     }
 
-    /// Executes the requests of a connection that have arrived.
+    /// Executes the requests of a connection that have arrived; behind each that changes a key, those of clients that wait
+    /// for it.
     fn serve(&mut self, place: usize) {
+        loop {
+            self.serve_once(place);
+            if !self.service.store.has_ready {
+                return;
+            }
+            self.serve_waiting();
+            let can_go_on = |connection: &Connection| {
+                connection.has_requests && connection.waits_for == Dispatched::Done
+            };
+            if !self.connections[place].as_deref().is_some_and(can_go_on) {
+                return;
+            }
+        }
+    }
+
+    /// Executes requests of a connection, until one changes a key for which clients wait.
+    fn serve_once(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         self.service.refresh();
         let Some(mut client) = self.service.clients.take_out(place) else { return };
         let can_go_on = connection.waits_for == Dispatched::Done;
+        let mut begins_to_wait = false;
         if connection.has_requests && can_go_on && !client.killed {
             let peers = self.peers.as_deref_mut();
             let dispatched =
@@ -464,6 +500,7 @@ impl EventLoop {
                 }
                 Dispatched::Unready => self.unready.push(place),
                 Dispatched::Awaiting => self.awaiting.push(place),
+                Dispatched::Waiting => begins_to_wait = true,
                 Dispatched::Done | Dispatched::Unanswered | Dispatched::Away => {}
             }
         }
@@ -473,6 +510,9 @@ impl EventLoop {
         self.service.some_killed |= client.killed;
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
         self.service.clients.put_back(place, client);
+        if begins_to_wait {
+            self.note_wait(place);
+        }
     }
 
     /// Makes writes as safe as the policy requires.
@@ -507,10 +547,15 @@ impl EventLoop {
         let is_kept = client.no_evict;
         let is_short = || memory.is_over(is_kept, memory_max);
         // A request may wait for long, and a client that is gone would not read its reply.
-        let waits_in_vain = connection.gone
+        let is_gone =
+            connection.gone || connection.ending && connection.waits_for == Dispatched::Waiting;
+        let waits_in_vain = is_gone
             && (matches!(
                 connection.waits_for,
-                Dispatched::Paused | Dispatched::Unready | Dispatched::Awaiting
+                Dispatched::Paused
+                    | Dispatched::Unready
+                    | Dispatched::Awaiting
+                    | Dispatched::Waiting
             ) || connection.is_held_back(is_kept, is_short));
         if client.killed || waits_in_vain {
             self.close(place);

@@ -7,7 +7,8 @@ use mio::net::TcpStream;
 use crate::partition_set::PartitionSet;
 use crate::report::{Details, Report};
 use crate::shard::packet::Packet;
-use crate::store::{Part, Watch};
+use crate::store::{Key, Part, Watch};
+use crate::wait::Ended;
 
 /// A message. Its ring identifies the sender.
 pub(crate) enum Message {
@@ -29,6 +30,12 @@ pub(crate) enum Message {
     Tell { operation: u64, report: Box<Report> },
     /// The receiver disconnects these of its clients.
     Kill(Vec<u64>),
+    /// A key was changed that this client of the receiver waits for.
+    Wake { place: usize, client_id: u64 },
+    /// Waits for the receiver's keys that have ended, with their numbers.
+    EndWaits(Vec<(Key, u64)>),
+    /// A client has ended the wait of one of the receiver's clients.
+    Unblock { client_id: u64, ended: Ended },
     /// Watches of the receiver's keys that have ended.
     Forget(Vec<Watch>),
     /// The receiver serves this connection from now on.

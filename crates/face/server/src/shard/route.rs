@@ -60,10 +60,7 @@ pub(crate) fn route(
     }
     let Some(peers) = peers else {
         return match admit(service, client, args) {
-            Ok(admission) => {
-                answer(service, client, admission, lane.out);
-                Dispatched::Done
-            }
+            Ok(admission) => answer(service, client, admission, lane.out),
             Err(delay) => delay.into(),
         };
     };
@@ -84,10 +81,7 @@ pub(crate) fn route(
         return run_operation(service, peers, client, admission, lane);
     }
     match place(service, peers, client, &admission, &lane) {
-        Place::Here => {
-            answer_here(service, peers, client, admission, lane);
-            Dispatched::Done
-        }
+        Place::Here => answer_here(service, peers, client, admission, lane),
         Place::Home { thread, partitions } => {
             if let Admission::Admitted(admitted) = admission {
                 forward(service, peers, client, admitted, partitions, lane, thread);
@@ -141,10 +135,12 @@ fn place(
         // The part is lent, and comes back. With several parts, some might be away at each retry, so those are
         // borrowed.
         Some(home) if home == me && is_simple => Place::Nowhere(Dispatched::Stalled),
-        Some(home) if is_simple && !command.is(flags::NOT_QUEUED) => match peers.has_room(home) {
-            true => Place::Home { thread: home, partitions: needs.parts },
-            false => Place::Nowhere(Dispatched::Stalled),
-        },
+        Some(home) if is_simple && !command.is(flags::NOT_QUEUED) && !command.is(flags::BLOCKS) => {
+            match peers.has_room(home) {
+                true => Place::Home { thread: home, partitions: needs.parts },
+                false => Place::Nowhere(Dispatched::Stalled),
+            }
+        }
         _ if !lane.answers.is_empty() => Place::Nowhere(Dispatched::Unanswered),
         _ => Place::Operation(needs),
     }
@@ -157,16 +153,19 @@ fn answer_here(
     client: &mut Client,
     admission: Admission<'_>,
     lane: Lane<'_>,
-) {
+) -> Dispatched {
     if lane.answers.is_empty() {
         return answer(service, client, admission, lane.out);
     }
     peers.late.clear();
-    answer(service, client, admission, &mut peers.late);
+    if answer(service, client, admission, &mut peers.late) == Dispatched::Waiting {
+        return Dispatched::Waiting;
+    }
     lane.answers.push(match peers.late.len() {
         LARGE.. => Answer::Own(std::mem::take(&mut peers.late)),
         _ => Answer::Shared(&peers.late),
     });
+    Dispatched::Done
 }
 
 /// Executes a request once its cross-shard operation has all that it needs.
@@ -182,10 +181,10 @@ fn run_operation(
         return Dispatched::Away;
     }
     service.reports = peers.lender.take_reports(number);
-    answer(service, client, admission, lane.out);
+    let dispatched = answer(service, client, admission, lane.out);
     service.reports.clear();
     end_operation(peers, lane);
-    Dispatched::Done
+    dispatched
 }
 
 /// Ends the cross-shard operation of a connection, if it has one.

@@ -23,6 +23,8 @@ mod order;
 mod overlay;
 mod part;
 mod resident;
+mod waiters;
+mod waiting;
 mod walk;
 mod watches;
 
@@ -39,6 +41,7 @@ pub(crate) use opened::Opened;
 use overlay::{Overlay, Value};
 pub(crate) use part::Part;
 pub(crate) use resident::Resident;
+pub(crate) use waiters::{Key, Waiter};
 pub(crate) use watches::Watch;
 
 use crate::Error;
@@ -91,6 +94,8 @@ pub(crate) struct Store {
     /// Keys that this thread changed since the start; of those that are removed together, no more than
     /// [`FLUSHED_COUNT_MAX`] where the engine has to count them.
     pub(crate) changes: u64,
+    /// Keys for which clients wait were changed.
+    pub(crate) has_ready: bool,
     /// Keys that expired here since the start.
     pub(crate) expired: u64,
 }
@@ -149,6 +154,7 @@ impl Store {
             is_paused: false,
             now_ms: 0,
             changes: 0,
+            has_ready: false,
             expired: 0,
         }
     }
@@ -475,6 +481,9 @@ impl Store {
                 let (a, b) = (store.spot_at(place_a, key), store.spot_at(place_b, key));
                 Ok(store.is_stored(a, key)? || store.is_stored(b, key)?)
             })?;
+        }
+        for part in self.parts.iter_mut().flatten() {
+            self.has_ready |= part.waiters.touch_all(a) | part.waiters.touch_all(b);
         }
         let mut order = self.order_now().to_vec();
         order.swap(a, b);
@@ -937,6 +946,8 @@ impl Store {
         let part = self.part_mut(partition);
         part.unsynced |= is_stored;
         part.watches.touch(db, key);
+        let is_waited = part.waiters.touch(db, key);
+        self.has_ready |= is_waited;
     }
 
     /// Notes a change to the watched keys of a database for which `is_affected`.

@@ -10,6 +10,7 @@ use super::deadlines::Deadlines;
 use super::elements::{self, Elements};
 use super::encodings::Encodings;
 use super::resident::Resident;
+use super::waiters::Waiters;
 use super::watches::Watches;
 use crate::cursors::Cursors;
 use crate::ending::Ending;
@@ -32,6 +33,8 @@ pub(crate) struct Part {
     pub(super) residents: HashMap<Elements, Resident>,
     /// By number of the database.
     pub(super) watches: Watches,
+    /// Clients that wait for keys.
+    pub(super) waiters: Waiters,
     /// The scans that stand in this partition.
     pub(crate) cursors: Cursors,
     /// The reason for refusing the partition's requests: it could not be recovered, or read.
@@ -58,6 +61,7 @@ impl Part {
             dropped: Vec::new(),
             residents: HashMap::new(),
             watches: Watches::new(order.len()),
+            waiters: Waiters::default(),
             cursors: Cursors::new(random, partitions),
             broken: None,
             unsynced: false,

@@ -238,6 +238,11 @@ impl Client {
     }
 
     /// Sends a request written as words between spaces; `''` is the empty word.
+    pub(crate) fn send_line(&mut self, line: &str) {
+        self.send_words(&words(line));
+    }
+
+    /// Sends a request of words without spaces, and returns the reply as text.
     pub(crate) fn ask(&mut self, line: &str) -> String {
         self.call(&words(line))
     }

@@ -7,6 +7,7 @@ mod common;
 mod requests;
 
 mod backup;
+mod blocking;
 mod client_memory;
 mod command_time;
 mod compatibility;

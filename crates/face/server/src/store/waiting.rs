@@ -1,0 +1,64 @@
+//! The waits of clients for keys of the parts that are here.
+
+use super::waiters::{Key, Waiter};
+use super::{Result, Store};
+use crate::stored::Type;
+
+impl Store {
+    /// Lets a client wait for a key, whose part is here.
+    pub(crate) fn wait(&mut self, key: Key, waiter: Waiter) {
+        let partition = self.partition_of(&key.1);
+        self.part_mut(partition).waiters.add(key, waiter);
+    }
+
+    /// Ends a wait for a key. If its part is elsewhere, nothing happens, and the answer is false.
+    pub(crate) fn end_wait(&mut self, key: &Key, number: u64) -> bool {
+        let partition = self.partition_of(&key.1);
+        let is_alone = self.parts.len() == 1;
+        let Some(part) = &mut self.parts[partition] else { return false };
+        part.waiters.remove(key, number);
+        // A client of another thread may have been woken, and go without taking anything.
+        self.has_ready |= !is_alone && part.waiters.touch(key.0, &key.1);
+        true
+    }
+
+    /// The keys that were changed for which clients wait.
+    pub(crate) fn take_ready(&mut self) -> Vec<Key> {
+        self.has_ready = false;
+        let parts = self.parts.iter_mut().flatten();
+        parts.flat_map(|part| part.waiters.take_changed()).collect()
+    }
+
+    /// Whether no client waits for a value of a type at a key for longer than the one with this number. With one thread,
+    /// those who wait have had their turn by now.
+    pub(crate) fn is_first(&self, key: &Key, of: Type, number: u64) -> bool {
+        if self.parts.len() == 1 {
+            return true;
+        }
+        let waiters = &self.part(self.partition_of(&key.1)).waiters;
+        let mut after = 0;
+        while let Some(waiter) = waiters.after(key, after).filter(|waiter| waiter.number < number) {
+            if waiter.of == of {
+                return false;
+            }
+            after = waiter.number;
+        }
+        true
+    }
+
+    /// The client that waits longest for a key that has something for it, of those that wait for less long than the one
+    /// with this number.
+    pub(crate) fn next_waiter(&mut self, key: &Key, mut after: u64) -> Result<Option<Waiter>> {
+        let partition = self.partition_of(&key.1);
+        while let Some(part) = &self.parts[partition]
+            && let Some(waiter) = part.waiters.after(key, after)
+        {
+            let Some(value) = self.get(key.0, &key.1)? else { return Ok(None) };
+            if value.value_type().is_ok_and(|found| found == waiter.of) {
+                return Ok(Some(waiter));
+            }
+            after = waiter.number;
+        }
+        Ok(None)
+    }
+}
