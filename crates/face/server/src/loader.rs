@@ -55,7 +55,7 @@ impl Loader {
     /// Opens the databases as soon as the partitions with their names and their order are recovered.
     fn open(&self) -> Result<Option<&Opened>, Error> {
         let mut needed = PartitionSet::only(0);
-        needed.insert(self.db.partition_of(Opened::ORDER_KEY));
+        Opened::KEYS.iter().for_each(|key| needed.insert(self.db.partition_of(key)));
         for number in needed.iter() {
             self.db.wait_partition(number, Duration::ZERO)?;
         }
@@ -64,8 +64,8 @@ impl Loader {
                 return Ok(None);
             }
         }
-        if !Opened::exist(&self.db, self.databases)? {
-            // Making a key space needs all partitions.
+        if !Opened::exist(&self.db, self.databases)? || !Opened::are_home(&self.db)? {
+            // Making a key space, and moving elements, needs all partitions.
             for number in 0..self.homes.len() {
                 if !self.wait(number)? {
                     return Ok(None);

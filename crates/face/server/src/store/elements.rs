@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The record of a collection's key has the collection's number (`id`), and so its elements can be found: they are in the
-//! partition of that key, whatever their own bytes are ([`halite::ROUTED`]). To rename the key within its partition, or to
+//! partition of that key, whatever their own bytes are ([`halite::ROUTED`]). The number's first byte is the partition's, so
+//! that elements can be brought home if a database opens with other partitions (`rehoming`). To rename the key within its partition, or to
 //! drop it, touches no element. Numbers are drawn at random, and none is drawn that has elements, dropped ones included.
 //!
 //! Elements change in transactions only ([`Store::begin`]), with the record of their key. What is known of a collection in
@@ -24,7 +25,10 @@ use super::resident::Resident;
 use super::{Result, Store};
 
 /// The collection that has the elements of dropped ones.
-const DROPPED: u64 = 0;
+pub(super) const DROPPED: u64 = 0;
+
+/// The place of a partition's number in a collection's.
+const HOME_SHIFT: u32 = 56;
 
 /// Bytes before an element's own.
 const PREFIX: usize = ROUTED.len() + 1 + 8;
@@ -49,21 +53,35 @@ pub(crate) enum Order {
 }
 
 impl Elements {
-    fn prefix(&self) -> [u8; PREFIX] {
+    /// The elements of a collection that is made in a partition, with a number by `random`.
+    pub(super) fn new(partition: usize, place: usize, random: u64) -> Self {
+        let id = (partition as u64) << HOME_SHIFT | (random >> 8).max(1);
+        Self { partition, place, id }
+    }
+
+    /// The partition that their keys name.
+    pub(super) fn home(&self) -> usize {
+        match self.id {
+            DROPPED => self.partition,
+            id => (id >> HOME_SHIFT) as usize,
+        }
+    }
+
+    pub(super) fn prefix(&self) -> [u8; PREFIX] {
         let mut prefix = [0; PREFIX];
         prefix[..ROUTED.len()].copy_from_slice(&ROUTED);
-        prefix[ROUTED.len()] = self.partition as u8;
+        prefix[ROUTED.len()] = self.home() as u8;
         prefix[ROUTED.len() + 1..].copy_from_slice(&self.id.to_be_bytes());
         prefix
     }
 
-    fn key(&self, element: &[u8]) -> Vec<u8> {
+    pub(super) fn key(&self, element: &[u8]) -> Vec<u8> {
         [&self.prefix(), element].concat()
     }
 
     /// The record that says that they go.
-    fn dropped_key(self) -> Vec<u8> {
-        Self { id: DROPPED, ..self }.key(&self.id.to_be_bytes())
+    pub(super) fn dropped_key(self) -> Vec<u8> {
+        Self { id: DROPPED, partition: self.home(), ..self }.key(&self.id.to_be_bytes())
     }
 }
 
@@ -77,8 +95,8 @@ impl Store {
     /// The elements of a collection that is made.
     pub(crate) fn new_elements(&mut self, db: usize, key: &[u8]) -> Result<Elements> {
         loop {
-            let id = self.random.u64(1..);
-            let elements = self.elements(db, key, id);
+            let super::Spot { partition, place } = self.spot(db, key);
+            let elements = Elements::new(partition, place, self.random.u64(..));
             let is_dropped = self.element_record(&elements, &elements.dropped_key())?.is_some();
             if !is_dropped && self.scan(&elements, &[], Order::Ascending)?.next().is_none() {
                 return Ok(elements);

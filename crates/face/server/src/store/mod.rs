@@ -22,6 +22,7 @@ mod opened;
 mod order;
 mod overlay;
 mod part;
+mod rehoming;
 mod resident;
 mod waiters;
 mod waiting;

@@ -6,6 +6,7 @@ use super::Result;
 use super::database::Database;
 use super::order;
 use super::part::Part;
+use super::rehoming;
 use crate::ending::Ending;
 use crate::random::generator;
 use crate::{Error, stored};
@@ -19,9 +20,6 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// The key under which the order lies: its partition has to be there before the databases can be opened.
-    pub(crate) const ORDER_KEY: &[u8] = order::KEY;
-
     /// Opens `count` databases, and makes those that are not there.
     pub(crate) fn open(db: &halite::Database, count: usize) -> std::result::Result<Self, Error> {
         stored::make_note(db)?;
@@ -31,7 +29,24 @@ impl Opened {
             None => (0..count).collect(),
         };
         let databases = (0..order.len()).map(|number| Database::open(db, number));
-        Ok(Self { databases: databases.collect::<Result<_>>()?, settings, order })
+        let databases: Vec<Database> = databases.collect::<Result<_>>()?;
+        if !rehoming::are_home(db, &settings)? {
+            rehoming::rehome(db, &settings, &databases)?;
+        }
+        Ok(Self { databases, settings, order })
+    }
+
+    /// The keys under which the server's own records lie: their partitions have to be there before the databases can be
+    /// opened.
+    pub(crate) const KEYS: [&[u8]; 2] = [order::KEY, rehoming::KEY];
+
+    /// Whether elements are in the partitions of their collections, by a record that is there. Otherwise all partitions
+    /// are needed.
+    pub(crate) fn are_home(db: &halite::Database) -> Result<bool> {
+        match db.find_key_space(stored::SPACE)? {
+            Some(settings) => rehoming::are_home(db, &settings),
+            None => Ok(false),
+        }
     }
 
     /// Whether all key spaces exist.

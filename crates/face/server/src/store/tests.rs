@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::collection::list::{End, List};
 
 /// A store on a database that only this test has.
 fn store(partitions: usize, engine: &str) -> Store {
@@ -256,5 +257,53 @@ proptest! {
             }
             prop_assert_eq!(expected, found.into_iter().collect::<Vec<_>>());
         }
+    }
+}
+
+/// A list of elements that have records of their own.
+fn fill_list(store: &mut Store, key: &[u8], len: usize) {
+    store.begin();
+    let mut list = List::find_or_new(store, 0, key).unwrap();
+    for number in 0..len {
+        list.push(store, End::Right, format!("element {number:05}").as_bytes()).unwrap();
+    }
+    list.save(store).unwrap();
+    store.commit().unwrap();
+}
+
+fn check_list(store: &mut Store, key: &[u8], len: usize) {
+    let list = List::find(store, 0, key).unwrap().expect("it is there");
+    assert!(!list.is_packed());
+    assert_eq!(list.len(store).unwrap(), len);
+    for number in [0, len / 2, len - 1] {
+        let element = list.get(store, number).unwrap().unwrap();
+        assert_eq!(&element[..], format!("element {number:05}").as_bytes());
+    }
+}
+
+#[test]
+fn elements_are_where_their_keys_are_whatever_the_number_of_partitions() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("data");
+    let keys = ["a", "b", "c", "d", "e"].map(str::as_bytes);
+    for (nth, partitions) in [1, 3, 2, 2, 1, 4].into_iter().enumerate() {
+        let builder = halite::Database::builder().engine("indexlog");
+        let db = builder.partitioning(halite::Partitioning::Hash(partitions)).open(&path).unwrap();
+        let mut store = Store::open(db.clone(), 2).unwrap();
+        for key in keys {
+            if nth == 0 {
+                fill_list(&mut store, key, 3_000);
+            }
+            check_list(&mut store, key, 3_000);
+        }
+        // Elements of collections that were dropped are gone behind the next opening, or the steps here.
+        fill_list(&mut store, b"dropped", 3_000);
+        store.remove(0, b"dropped").unwrap();
+        if nth % 2 == 1 {
+            while store.reclaim() {}
+            let elements = db.find_key_space("db0:elements").unwrap().unwrap();
+            assert_eq!(elements.len().unwrap(), 5 * 3_000, "{partitions}");
+        }
+        store.sync_all().unwrap();
     }
 }
