@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | list | nodes of listpacks of up to 8 KiB | an element that is longer is a node of its own |
 //! | set | an intset of up to 512 integers; a listpack of up to 128 members of 64 bytes | members |
-//! | hash | a listpack of up to 128 fields of 64 bytes | fields and values |
+//! | hash | a listpack of up to 512 fields of 64 bytes | fields and values |
 //! | sorted set | a listpack of up to 128 members of 64 bytes | members and binary scores, the highest first |
 //! | stream | nodes of up to 100 entries or 4 KiB (`stream`) | |
 //!
@@ -21,8 +21,12 @@ use crate::packed::{Builder, intset};
 use crate::sink::Sink;
 use crate::value::{HashField, in_set_order};
 
-const INTSET_COUNT_MAX: usize = 512;
-const SMALL_COUNT_MAX: usize = 128;
+/// The most members of an intset.
+const INTEGERS_MAX: usize = 512;
+/// The most members of a set or sorted set in a listpack, and the most fields of a hash.
+const MEMBERS_MAX: usize = 128;
+const FIELDS_MAX: usize = 512;
+/// The longest string in a listpack that is not of a list or stream, in bytes.
 const SMALL_LEN_MAX: usize = 64;
 /// The longest node of a list, in bytes.
 const NODE_LEN_MAX: usize = 8 << 10;
@@ -81,7 +85,7 @@ impl<'a> Encoded<'a> {
             Value::List(_) => types::LIST_QUICKLIST_2,
             Value::Set(members) => {
                 integers = integers_of(members);
-                match is_small(members.len(), members) {
+                match members.len() <= MEMBERS_MAX && are_short(members) {
                     _ if !integers.is_empty() => types::SET_INTSET,
                     true => types::SET_LISTPACK,
                     false => types::SET,
@@ -92,7 +96,8 @@ impl<'a> Encoded<'a> {
                 if members.iter().any(|(_, score)| score.is_nan()) {
                     return Err(Unwritable::NotANumber);
                 }
-                match is_small(members.len(), members.iter().map(|(member, _)| member)) {
+                let names = members.iter().map(|(member, _)| member);
+                match members.len() <= MEMBERS_MAX && are_short(names) {
                     true => types::SORTED_SET_LISTPACK,
                     false => types::SORTED_SET_2,
                 }
@@ -141,14 +146,14 @@ fn empty<T>(type_name: &'static str) -> Result<T, Unwritable> {
     Err(Unwritable::Empty { type_name })
 }
 
-/// Whether a collection of so many elements is packed into a listpack, by the lengths of `strings`.
-fn is_small<'a>(count: usize, strings: impl IntoIterator<Item = &'a Vec<u8>>) -> bool {
-    count <= SMALL_COUNT_MAX && strings.into_iter().all(|string| string.len() <= SMALL_LEN_MAX)
+/// Whether strings are so short that a collection is packed into a listpack.
+fn are_short<'a>(strings: impl IntoIterator<Item = &'a Vec<u8>>) -> bool {
+    strings.into_iter().all(|string| string.len() <= SMALL_LEN_MAX)
 }
 
 /// The members of a set in ascending order, if they are integers and not too many.
 fn integers_of(members: &[Vec<u8>]) -> Vec<i64> {
-    if members.len() > INTSET_COUNT_MAX {
+    if members.len() > INTEGERS_MAX {
         return Vec::new();
     }
     let integers = members.iter().map(|member| decimal::parse_i64(member));
@@ -198,7 +203,7 @@ fn nodes_of(elements: &[Vec<u8>]) -> Vec<&[Vec<u8>]> {
 
 fn hash_code(fields: &[HashField]) -> u8 {
     let strings = fields.iter().flat_map(|field| [&field.name, &field.value]);
-    let is_small = is_small(fields.len(), strings);
+    let is_small = fields.len() <= FIELDS_MAX && are_short(strings);
     let expire = fields.iter().any(|field| field.expires_ms.is_some());
     match (is_small, expire) {
         (true, false) => types::HASH_LISTPACK,
