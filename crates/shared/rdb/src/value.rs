@@ -63,7 +63,7 @@ pub struct HashField {
     pub name: Vec<u8>,
     /// The value.
     pub value: Vec<u8>,
-    /// When the field expires, in milliseconds since 1970.
+    /// When the field expires, in milliseconds since 1970: from 1 to [`HashField::EXPIRES_MS_MAX`].
     pub expires_ms: Option<u64>,
 }
 

@@ -39,10 +39,9 @@ pub(crate) fn value<R: BufRead>(source: &mut Source<R>, code: u8, offset: u64) -
             source.array("a score of a sorted set").map(f64::from_le_bytes)
         }),
         types::HASH => hash(source, |_| Ok(None)),
-        types::HASH_EXPIRING_RC => hash(source, |source| {
-            let expires_ms = source.length("the expiry of a field of a hash")?;
-            Ok((expires_ms != 0).then_some(expires_ms))
-        }),
+        types::HASH_EXPIRING_RC => {
+            hash(source, |source| source.length("the expiry of a field of a hash").map(Some))
+        }
         types::HASH_EXPIRING => {
             let earliest = u64::from_le_bytes(source.array("the earliest expiry of a hash")?);
             hash(source, |source| {
@@ -148,14 +147,16 @@ fn hash<R: BufRead>(
     checked_hash(fields).map_err(|why| Error::new(begin, "a hash", why))
 }
 
-/// A hash of fields that may be of one name, or expire too late.
-fn checked_hash(fields: Vec<HashField>) -> std::result::Result<Value, Defect> {
+/// A hash of fields that may be of one name, or expire too late. An expiry of 0 stands for none.
+fn checked_hash(mut fields: Vec<HashField>) -> std::result::Result<Value, Defect> {
     unique(fields.iter().map(|field| field.name.as_slice()))?;
-    let is_late = |expires_ms: u64| expires_ms > HashField::EXPIRES_MS_MAX;
-    match fields.iter().any(|field| field.expires_ms.is_some_and(is_late)) {
-        true => Err(Defect::new("a field expires later than any can")),
-        false => Ok(Value::Hash(fields)),
+    for field in &mut fields {
+        field.expires_ms = field.expires_ms.filter(|expires_ms| *expires_ms != 0);
+        if field.expires_ms.is_some_and(|expires_ms| expires_ms > HashField::EXPIRES_MS_MAX) {
+            return Err(Defect::new("a field expires later than any can"));
+        }
     }
+    Ok(Value::Hash(fields))
 }
 
 /// Refuses two elements that are alike.

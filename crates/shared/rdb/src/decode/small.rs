@@ -148,8 +148,8 @@ fn expiring_hash(mut items: Items<'_>) -> Checked<Value> {
     while let Some([name, value, expires_ms]) = group(&mut items)? {
         let expires_ms = u64::try_from(expires_ms.integer()?);
         let expires_ms = expires_ms.or(Err(Defect::new("a field expires before 1970")))?;
-        let expires_ms = (expires_ms != 0).then_some(expires_ms);
-        fields.push(HashField { name: name.into_vec(), value: value.into_vec(), expires_ms });
+        let (name, value) = (name.into_vec(), value.into_vec());
+        fields.push(HashField { name, value, expires_ms: Some(expires_ms) });
     }
     checked_hash(fields)
 }
