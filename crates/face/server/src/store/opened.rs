@@ -4,10 +4,10 @@ use halite::KeySpace;
 
 use super::Result;
 use super::database::Database;
-use super::order;
 use super::part::Part;
 use crate::ending::Ending;
 use crate::random::generator;
+use crate::stored::order;
 use crate::{Error, stored};
 
 /// The key spaces of the databases, and their order when they were opened.

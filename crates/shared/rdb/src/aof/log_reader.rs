@@ -44,6 +44,8 @@ pub struct LogReader<R> {
     /// The length of what is whole, in bytes: up to the end of a command that is in no transaction, or of one.
     good: u64,
     is_in_transaction: bool,
+    /// The offset at which the last command or note begins.
+    begin: u64,
 }
 
 enum Part<R> {
@@ -67,13 +69,19 @@ impl<R: BufRead> LogReader<R> {
     #[must_use]
     pub fn of_buffered(input: R, limits: Limits) -> Self {
         let part = Part::Begin(Source::new(input, limits));
-        Self { part, good: 0, is_in_transaction: false }
+        Self { part, good: 0, is_in_transaction: false, begin: 0 }
     }
 
     /// The length of what is whole of what was read, in bytes.
     #[must_use]
     pub fn good(&self) -> u64 {
         self.good
+    }
+
+    /// The offset, in bytes, at which the command begins that was read last.
+    #[must_use]
+    pub fn command_offset(&self) -> u64 {
+        self.begin
     }
 
     /// The next part of the file; `None` at its end.
@@ -114,6 +122,7 @@ impl<R: BufRead> LogReader<R> {
 
     fn next_command(&mut self, source: &mut Source<R>) -> Result<Option<LogEvent>> {
         let begin = source.offset();
+        self.begin = begin;
         let truncated = |part, good| Error::new(begin, part, Why::Truncated { good });
         source.begin_value();
         let event = match source.peek(PART)? {

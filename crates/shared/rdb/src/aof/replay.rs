@@ -62,6 +62,12 @@ impl<R: Read, O: FnMut(&Path) -> io::Result<R>> Replay<O, R> {
         }
     }
 
+    /// The file that is being read, and the offset, in bytes, at which the command begins that was read last.
+    #[must_use]
+    pub fn place(&self) -> Option<(&Path, u64)> {
+        self.current.as_ref().map(|(path, reader)| (path.as_path(), reader.command_offset()))
+    }
+
     fn open(&mut self, path: PathBuf) -> Result<(PathBuf, LogReader<BufReader<R>>), ReplayError> {
         match (self.open)(&path) {
             Ok(input) => Ok((path, LogReader::new(input, self.limits))),
