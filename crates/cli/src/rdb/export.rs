@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use halite::{Database, KeySpace};
 use halite_rdb::{Key, Value, Version, Writer};
-use halite_server::stored;
+use halite_server::{database_places, stored};
 use indicatif::ProgressBar;
 
 use crate::folder::in_database;
@@ -54,7 +54,7 @@ pub(crate) fn export(
 
 /// The server's key spaces, by the numbers of their databases. Others are named in a warning.
 fn databases<'a>(db: &Database, spaces: &'a [KeySpace]) -> Result<Vec<(u32, &'a KeySpace)>> {
-    let places = stored::places(db).map_err(|error| in_database(db.path(), error))?;
+    let places = database_places(db).map_err(|error| in_database(db.path(), error))?;
     let mut databases = Vec::new();
     for space in spaces {
         let number = space.name().strip_prefix("db").and_then(|number| number.parse::<u32>().ok());

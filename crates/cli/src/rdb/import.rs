@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use halite::Database;
 use halite_rdb::{Event, Key, Limits, Reader, Value};
-use halite_server::stored;
+use halite_server::database_places;
 
 use crate::folder::in_database;
 use crate::formats::Record;
@@ -89,7 +89,7 @@ pub(super) struct Import {
 impl Import {
     /// An import of the file called `name`. With `now_ms`, keys that have expired by then are passed over.
     pub(super) fn new(db: &Database, name: String, now_ms: Option<i64>) -> Result<Self> {
-        let places = stored::places(db).map_err(|error| in_database(db.path(), error))?;
+        let places = database_places(db).map_err(|error| in_database(db.path(), error))?;
         let mut import = Self { name, places, space: "".into(), now_ms };
         import.select(0);
         Ok(import)

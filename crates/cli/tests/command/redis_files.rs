@@ -136,6 +136,22 @@ fn an_append_only_file_is_carried_out() {
 }
 
 #[test]
+fn databases_that_were_swapped_are_those_of_the_file() {
+    let home = Home::in_memory();
+    home.file("some.aof", log(&["SET a 1", "SWAPDB 0 1"]));
+    home.ok(&["load", "swapped", "some.aof"]);
+    assert_eq!(home.text(&["dump", "swapped", "--space", "db0"]), "a\t1\n");
+    home.ok(&["dump", "swapped", "dump.rdb"]);
+    home.ok(&["load", "data", "dump.rdb"]);
+    assert_eq!(home.text(&["dump", "data"]), "\\space\tdb1\na\t1\n");
+    home.ok(&["put", "other", "b", "2"]);
+    home.ok(&["dump", "other", "other.rdb"]);
+    home.ok(&["load", "swapped", "other.rdb"]);
+    assert_eq!(home.text(&["dump", "swapped", "--space", "db0"]), "a\t1\n");
+    assert_eq!(home.text(&["dump", "swapped", "--space", "db1"]), "b\t2\n");
+}
+
+#[test]
 fn a_deadline_that_is_over_can_have_been_put_off() {
     let home = Home::in_memory();
     let put_off = format!("PEXPIREAT a {LATER_MS}");

@@ -33,6 +33,7 @@ mod config;
 mod connection;
 mod counters;
 mod cursors;
+mod databases;
 mod debug_command;
 mod dispatch;
 mod ending;
@@ -71,6 +72,7 @@ mod sync_policy;
 mod transaction;
 
 pub use config::{Config, Limits, OutputLimits};
+pub use databases::database_places;
 pub use debug_command::DebugCommand;
 pub use error::Error;
 pub use listener::raise_descriptor_limit;

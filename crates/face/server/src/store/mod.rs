@@ -17,6 +17,7 @@ mod database;
 mod deadlines;
 mod encodings;
 mod opened;
+mod order;
 mod overlay;
 mod part;
 mod walk;
@@ -37,7 +38,7 @@ pub(crate) use watches::Watch;
 use crate::Error;
 use crate::ending::Ending;
 use crate::partition_set::PartitionSet;
-use crate::stored::{STRING_TAG, Stored, order};
+use crate::stored::{STRING_TAG, Stored};
 
 /// The result of an operation on the store.
 type Result<T> = halite::Result<T>;

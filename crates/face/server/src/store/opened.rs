@@ -4,10 +4,10 @@ use halite::KeySpace;
 
 use super::Result;
 use super::database::Database;
+use super::order;
 use super::part::Part;
 use crate::ending::Ending;
 use crate::random::generator;
-use crate::stored::order;
 use crate::{Error, stored};
 
 /// The key spaces of the databases, and their order when they were opened.
@@ -32,6 +32,13 @@ impl Opened {
         };
         let databases = (0..order.len()).map(|number| Database::open(db, number));
         Ok(Self { databases: databases.collect::<Result<_>>()?, settings, order })
+    }
+
+    /// For each database of a closed server the index of its key spaces, as far as the record knows it.
+    pub(crate) fn places(db: &halite::Database) -> Result<Vec<usize>> {
+        let Some(settings) = db.find_key_space(stored::SPACE)? else { return Ok(Vec::new()) };
+        let record = settings.get(order::KEY)?;
+        record.map_or(Ok(Vec::new()), |record| order::decode(&record, 0))
     }
 
     /// Whether all key spaces exist.

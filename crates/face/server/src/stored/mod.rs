@@ -4,7 +4,7 @@
 //! key space       key            value
 //! db<N>           a client's     a tag of one byte, and behind it the form of its type (`value`)
 //! db<N>:expires   a client's     when the key expires: milliseconds since 1970, 8 bytes, big-endian
-//! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`order`)
+//! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`store::order`)
 //! ```
 //!
 //! The name of the key space `server:1` is the note that all values in the key spaces `db<N>` have tags (`note`).
@@ -14,11 +14,9 @@
 //! these key spaces without a server, such as `halite get` and `halite dump`, use the functions here.
 
 mod note;
-pub(crate) mod order;
 mod value;
 
 pub(crate) use note::{SPACE, check_note};
 pub use note::{is_note, is_of_values, is_tagged, make_note};
-pub use order::places;
 pub use value::{STRING_LEN_MAX, Unreadable, tagged, untagged};
 pub(crate) use value::{STRING_TAG, Stored, StringValue, Type};

@@ -1,19 +1,19 @@
 //! The key spaces that each database number means, as SWAPDB left them.
 
-use halite::{EngineError, Result};
+use halite::EngineError;
 
-use super::SPACE;
+use super::Result;
 
 /// The key that holds the order.
-pub(crate) const KEY: &[u8] = b"databases";
+pub(super) const KEY: &[u8] = b"databases";
 
 /// Encodes the order: for each database the number of its key spaces, in 4 big-endian bytes.
-pub(crate) fn encode(order: &[usize]) -> Vec<u8> {
+pub(super) fn encode(order: &[usize]) -> Vec<u8> {
     order.iter().flat_map(|&place| (place as u32).to_be_bytes()).collect()
 }
 
 /// The order of the databases, at least `count`: those that the record does not know follow it.
-pub(crate) fn decode(record: &[u8], count: usize) -> Result<Vec<usize>> {
+pub(super) fn decode(record: &[u8], count: usize) -> Result<Vec<usize>> {
     let (places, rest) = record.as_chunks::<4>();
     let mut order: Vec<_> =
         places.iter().map(|&place| u32::from_be_bytes(place) as usize).collect();
@@ -30,19 +30,6 @@ pub(crate) fn decode(record: &[u8], count: usize) -> Result<Vec<usize>> {
     Ok(order)
 }
 
-/// For each database the number N of its key space `db<N>`, for a program that looks into a database without a server.
-/// Databases beyond them have their own numbers.
-///
-/// # Errors
-/// Those of the database, and damage of the record.
-pub fn places(db: &halite::Database) -> Result<Vec<usize>> {
-    let Some(settings) = db.find_key_space(SPACE)? else { return Ok(Vec::new()) };
-    match settings.get(KEY)? {
-        Some(record) => decode(&record, 0),
-        None => Ok(Vec::new()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,15 +43,5 @@ mod tests {
                 Err(halite::Error::Engine(EngineError::Damaged { .. }))
             ));
         }
-    }
-
-    #[test]
-    fn a_program_without_a_server_knows_the_order() {
-        let db = halite::Database::builder().max_size(64 << 20).in_memory().unwrap();
-        assert!(places(&db).unwrap().is_empty());
-        let settings = db.key_space(SPACE).unwrap();
-        assert!(places(&db).unwrap().is_empty());
-        settings.put(KEY, encode(&[2, 0, 1])).unwrap();
-        assert_eq!(places(&db).unwrap(), [2, 0, 1]);
     }
 }
