@@ -34,13 +34,6 @@ impl Opened {
         Ok(Self { databases: databases.collect::<Result<_>>()?, settings, order })
     }
 
-    /// For each database of a closed server the index of its key spaces, as far as the record knows it.
-    pub(crate) fn places(db: &halite::Database) -> Result<Vec<usize>> {
-        let Some(settings) = db.find_key_space(stored::SPACE)? else { return Ok(Vec::new()) };
-        let record = settings.get(order::KEY)?;
-        record.map_or(Ok(Vec::new()), |record| order::decode(&record, 0))
-    }
-
     /// Whether all key spaces exist.
     pub(crate) fn exist(db: &halite::Database, count: usize) -> std::result::Result<bool, Error> {
         if !stored::check_note(db)? {
@@ -49,6 +42,13 @@ impl Opened {
         let spaces = db.key_spaces()?;
         let mut names = (0..count).flat_map(Database::names);
         Ok(names.all(|name| spaces.iter().any(|space| space.name() == name)))
+    }
+
+    /// For each database of a closed server the index of its key spaces, as far as the record knows it.
+    pub(crate) fn places(db: &halite::Database) -> Result<Vec<usize>> {
+        let Some(settings) = db.find_key_space(stored::SPACE)? else { return Ok(Vec::new()) };
+        let record = settings.get(order::KEY)?;
+        record.map_or(Ok(Vec::new()), |record| order::decode(&record, 0))
     }
 
     /// The part of a partition, without the deadlines of its keys.
