@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use halite::BackupError;
+use halite_rdb::Why;
 use halite_server::stored::Unreadable;
 
 /// A result of a command.
@@ -65,6 +66,9 @@ pub(crate) enum Error {
 
     #[error("{}: the value of `{key}` in key space `{space}`: {source}", path.display())]
     Value { path: PathBuf, space: String, key: String, source: Unreadable },
+
+    #[error("{thing}: {source}")]
+    Rdb { thing: String, source: halite_rdb::Error },
 
     /// Standard output has no reader any more.
     #[error("standard output was closed")]
@@ -130,6 +134,7 @@ impl Error {
                 source: BackupError::Damaged { .. } | BackupError::Truncated { .. },
                 ..
             } => 4,
+            Self::Rdb { source, .. } if matches!(source.why, Why::Checksum { .. }) => 4,
             Self::LoadFailed { source, .. } => source.exit_code(),
             Self::LabFound { .. } => 5,
             Self::Interrupted { .. }

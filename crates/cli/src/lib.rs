@@ -22,6 +22,7 @@ mod objects;
 mod output;
 mod place;
 mod progress;
+mod rdb;
 mod size;
 mod target;
 mod time;
@@ -47,6 +48,7 @@ Examples:
   halite load ./data people.jsonl --key id
   halite load ./docs --dir /usr/share/doc
   halite dump ./data all.tsv             everything as text, for `halite load ./other all.tsv`
+  halite load ./data dump.rdb            what Redis keeps, and `halite dump --rdb` writes
   halite backup ./data monday.backup     everything, or what was changed, with checksums
   halite restore ./copy monday.backup    ... and back
   halite tail ./data                     what was changed, in order, if there is a change log

@@ -8,6 +8,7 @@ use halite::{Batch, Database, Durability};
 use crate::Result;
 use crate::folder::{WriteSpace, in_database};
 use crate::formats::Record;
+use crate::values::deadlines_of;
 
 /// A batch is committed when it has as many records, or as many bytes.
 const BATCH_RECORDS: u64 = 1000;
@@ -47,7 +48,17 @@ impl<'a> Loader<'a> {
     }
 
     pub(crate) fn add(&mut self, record: &Record) -> Result<()> {
+        self.add_until(record, None)
+    }
+
+    /// Adds a record of a server's key space, and in the same batch when it expires, in milliseconds since 1970.
+    pub(crate) fn add_until(&mut self, record: &Record, deadline: Option<u64>) -> Result<()> {
         self.add_to_batch(record)?;
+        if let Some(at) = deadline {
+            let name = record.space.as_ref().unwrap_or(&self.default_space);
+            let deadlines = Rc::from(deadlines_of(name));
+            self.put(&deadlines, &record.key, &at.to_be_bytes())?;
+        }
         if self.batch_records >= BATCH_RECORDS || self.batch_bytes >= BATCH_BYTES {
             self.commit()?;
             if self.unsynced_bytes >= SYNC_BYTES {
@@ -64,15 +75,19 @@ impl<'a> Loader<'a> {
     }
 
     fn add_to_batch(&mut self, record: &Record) -> Result<()> {
-        let name = record.space.as_ref().unwrap_or(&self.default_space);
-        if !self.spaces.contains_key(name) {
-            self.spaces.insert(Rc::clone(name), WriteSpace::create(self.db, name)?);
-        }
-        let added = self.spaces[name].put(&mut self.batch, &record.key, &record.value);
-        added.map_err(|error| in_database(self.db.path(), error))?;
+        let name = Rc::clone(record.space.as_ref().unwrap_or(&self.default_space));
+        self.put(&name, &record.key, &record.value)?;
         self.batch_records += 1;
         self.batch_bytes += (record.key.len() + record.value.len()) as u64;
         Ok(())
+    }
+
+    fn put(&mut self, space: &Rc<str>, key: &[u8], value: &[u8]) -> Result<()> {
+        if !self.spaces.contains_key(space) {
+            self.spaces.insert(Rc::clone(space), WriteSpace::create(self.db, space)?);
+        }
+        let put = self.spaces[space].put(&mut self.batch, key, value);
+        put.map_err(|error| in_database(self.db.path(), error))
     }
 
     fn commit(&mut self) -> Result<()> {

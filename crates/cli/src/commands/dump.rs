@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use halite::{Database, KeySpace};
+use halite_server::stored::is_of_values;
 use indicatif::ProgressBar;
 
 use crate::folder::{find_space, in_database, open};
 use crate::formats::{Format, Writer};
 use crate::interrupt::Interrupt;
 use crate::place::DEFAULT_SPACE;
+use crate::rdb::export;
 use crate::target::Target;
 use crate::values::Values;
 use crate::{Error, Result, output, progress, size};
@@ -22,9 +24,13 @@ Examples:
   halite dump ./data | gzip > backup.tsv.gz
   halite dump ./data --json                    JSON lines
   halite dump ./data --space people | halite load ./data - --space copy
+  halite dump ./data --rdb dump.rdb            a file that Redis 7.2 and later read
 
 The formats are those of `halite load --help`, and any bytes come back the same. Records of `db0`
-name no key space, nor do those of a dump with --space: `halite load --space` says where they go.";
+name no key space, nor do those of a dump with --space: `halite load --space` says where they go.
+
+With --rdb, the key spaces of a server, `db0` and so on, are written as the databases of an RDB file, with
+the times to live of their keys. Other key spaces have no place there, and are named in a warning.";
 
 /// Write all records, for `load`
 #[derive(Debug, Args)]
@@ -40,6 +46,10 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "NAME")]
     space: Option<String>,
 
+    /// Write a file of Redis, in version 11 of its format; the default for *.rdb
+    #[arg(long, conflicts_with_all = ["format", "json"])]
+    rdb: bool,
+
     /// How to write; by default JSON lines for *.jsonl, *.ndjson and *.json, else TSV
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -50,7 +60,12 @@ pub(crate) struct Dump {
 }
 
 /// The key spaces, and how their values are read.
-type Content<'a> = (&'a [KeySpace], &'a Values);
+#[derive(Clone, Copy)]
+struct Content<'a> {
+    db: &'a Database,
+    spaces: &'a [KeySpace],
+    values: &'a Values,
+}
 
 impl Dump {
     pub(crate) fn run(&self) -> Result<()> {
@@ -61,27 +76,38 @@ impl Dump {
             Some(name) => find_space(&db, name)?.into_iter().collect(),
             None => all_spaces(&db).map_err(|error| in_database(&self.path, error))?,
         };
+        if let Some(space) = spaces.iter().find(|_| self.is_rdb() && self.space.is_some())
+            && !is_of_values(space.name())
+        {
+            let name = space.name();
+            let why = format!(
+                "an RDB file has the databases of a server, and `{name}` is none, as `db0` is; name another with --space, or write text"
+            );
+            return Err(Error::Usage(why));
+        }
+        let content = Content { db: &db, spaces: &spaces, values: &values };
         match self.file.as_deref().filter(|file| file.as_os_str() != "-") {
-            Some(file) => self.dump_to_file((&spaces, &values), file, &interrupt),
+            Some(file) => self.dump_to_file(content, file, &interrupt),
             None => {
-                let mut writer = self.format(Path::new("-")).writer(output::stdout());
-                let hidden = ProgressBar::hidden();
-                let dump = (&spaces[..], &values);
-                self.dump(dump, &mut writer, (&hidden, &interrupt), output::failed)?;
-                writer.flush().map_err(output::failed)
+                let shown = (&ProgressBar::hidden(), &interrupt);
+                self.write(content, Path::new("-"), output::stdout(), shown, output::failed)
             }
         }
     }
 
     fn dump_to_file(&self, content: Content<'_>, path: &Path, interrupt: &Interrupt) -> Result<()> {
         let mut records = 0;
-        for space in content.0 {
+        for space in
+            content.spaces.iter().filter(|space| !self.is_rdb() || is_of_values(space.name()))
+        {
             records += space.len().map_err(|error| in_database(&self.path, error))?;
         }
         let target = Target::open(path, &self.path)?;
         interrupt.remove_at_end(&target.part);
         let bar = progress::records("dumping", records);
-        let written = self.write_all(content, &target, (&bar, interrupt));
+        let failed = |error| Error::io(target.path.display(), error);
+        let out = BufWriter::with_capacity(1 << 16, &target.file);
+        let written = self.write(content, &target.path, out, (&bar, interrupt), failed);
         bar.finish_and_clear();
         let named = written.and_then(|()| target.name());
         if named.is_err() {
@@ -97,22 +123,26 @@ impl Dump {
         Ok(())
     }
 
-    fn write_all(
+    /// Writes everything to `out`, whose name is `file`.
+    fn write(
         &self,
         content: Content<'_>,
-        target: &Target,
+        file: &Path,
+        out: impl Write,
         shown: (&ProgressBar, &Interrupt),
+        failed: impl Fn(io::Error) -> Error,
     ) -> Result<()> {
-        let failed = |error| Error::io(target.path.display(), error);
-        let out = BufWriter::with_capacity(1 << 16, &target.file);
-        let mut writer = self.format(&target.path).writer(out);
-        self.dump(content, &mut writer, shown, failed)?;
+        if self.is_rdb() {
+            return export(content.db, (content.spaces, content.values), out, shown, failed);
+        }
+        let mut writer = self.format(file).writer(out);
+        self.dump(content, &mut writer, shown, &failed)?;
         writer.flush().map_err(failed)
     }
 
     fn dump(
         &self,
-        (spaces, values): Content<'_>,
+        Content { spaces, values, .. }: Content<'_>,
         writer: &mut Writer<impl Write>,
         (bar, interrupt): (&ProgressBar, &Interrupt),
         failed: impl Fn(io::Error) -> Error,
@@ -135,6 +165,12 @@ impl Dump {
             }
         }
         Ok(())
+    }
+
+    /// Whether a file of Redis is written.
+    fn is_rdb(&self) -> bool {
+        let file = self.file.as_deref().filter(|_| self.format.is_none() && !self.json);
+        self.rdb || file.and_then(Path::extension).is_some_and(|extension| extension == "rdb")
     }
 
     fn format(&self, file: &Path) -> Format {

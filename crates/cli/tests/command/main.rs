@@ -17,6 +17,7 @@ mod memory;
 mod middle;
 mod objects;
 mod pool;
+mod redis_files;
 mod run;
 mod serve;
 mod served;

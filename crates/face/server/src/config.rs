@@ -25,6 +25,9 @@ pub struct Config {
     pub debug_command: DebugCommand,
     /// The number of databases, at least one.
     pub databases: u32,
+    /// Whether keys expire. If not, it is always the beginning of 1970 for them, before all deadlines: for a program that
+    /// replays a log, in which a key that has expired by now may still be changed, and its deadline be put off.
+    pub keys_expire: bool,
     /// The most clients at a time.
     pub client_count_max: usize,
     /// How long a client may be silent before it is disconnected; `None`: no limit.
@@ -57,6 +60,7 @@ impl Default for Config {
             sync: SyncPolicy::default(),
             debug_command: DebugCommand::default(),
             databases: 16,
+            keys_expire: true,
             client_count_max: 10_000,
             idle_timeout: None,
             tcp_keepalive: Some(Duration::from_secs(300)),
@@ -79,6 +83,7 @@ impl fmt::Debug for Config {
             .field("sync", &self.sync)
             .field("debug_command", &self.debug_command)
             .field("databases", &self.databases)
+            .field("keys_expire", &self.keys_expire)
             .field("client_count_max", &self.client_count_max)
             .field("idle_timeout", &self.idle_timeout)
             .field("tcp_keepalive", &self.tcp_keepalive)

@@ -35,6 +35,7 @@ mod connection;
 mod counted_tree;
 mod counters;
 mod cursors;
+mod databases;
 mod debug_command;
 mod dispatch;
 mod double;
@@ -76,6 +77,7 @@ mod transaction;
 mod wait;
 
 pub use config::{Config, Limits, OutputLimits};
+pub use databases::database_places;
 pub use debug_command::DebugCommand;
 pub use error::Error;
 pub use listener::raise_descriptor_limit;

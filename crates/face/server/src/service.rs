@@ -152,7 +152,7 @@ impl Service {
     pub(crate) fn tick(&mut self) {
         self.now = Instant::now();
         let unix = unix_time();
-        self.store.now_ms = unix.as_millis() as u64;
+        self.store.now_ms = if self.settings.keys_expire { unix.as_millis() as u64 } else { 0 };
         let left_ns = 1_000_000 - unix.subsec_nanos() % 1_000_000;
         self.now_until = self.now + Duration::from_nanos(left_ns.into());
     }

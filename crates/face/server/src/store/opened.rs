@@ -59,6 +59,13 @@ impl Opened {
         Ok(names.all(|name| spaces.iter().any(|space| space.name() == name)))
     }
 
+    /// For each database of a closed server the index of its key spaces, as far as the record knows it.
+    pub(crate) fn places(db: &halite::Database) -> Result<Vec<usize>> {
+        let Some(settings) = db.find_key_space(stored::SPACE)? else { return Ok(Vec::new()) };
+        let record = settings.get(order::KEY)?;
+        record.map_or(Ok(Vec::new()), |record| order::decode(&record, 0))
+    }
+
     /// The part of a partition, without what it knows of its keys.
     pub(crate) fn part(&self, db: &halite::Database, number: usize) -> Part {
         Part::new(number, &self.order, self.databases.len(), db.partitions(), &mut generator())
