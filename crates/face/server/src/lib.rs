@@ -37,6 +37,7 @@ mod counters;
 mod cursors;
 mod debug_command;
 mod dispatch;
+mod double;
 mod ending;
 mod error;
 mod event_loop;

@@ -4,6 +4,7 @@
 //! people. A command states the meaning, and [`Reply`] writes it in either protocol, into a buffer that the connection
 //! reuses.
 
+use crate::double;
 use crate::number::Decimal;
 
 /// The version of the protocol.
@@ -113,6 +114,34 @@ impl Reply<'_> {
         }
     }
 
+    /// A double-precision number, which is no NaN.
+    pub(crate) fn double(&mut self, number: f64) {
+        match self.protocol {
+            Protocol::Resp2 => {
+                let mut text = Vec::new();
+                double::write(&mut text, number);
+                self.bulk(&text);
+            }
+            Protocol::Resp3 => {
+                self.out.push(b',');
+                double::write(self.out, number);
+                self.end_line();
+            }
+        }
+    }
+
+    /// A number that has a text of its own.
+    pub(crate) fn double_text(&mut self, text: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp3 => {
+                self.out.push(b',');
+                self.out.extend_from_slice(text.as_bytes());
+                self.end_line();
+            }
+        }
+    }
+
     /// Text for people.
     pub(crate) fn verbatim(&mut self, text: &str) {
         match self.protocol {
@@ -172,14 +201,15 @@ mod tests {
             reply.verbatim("text");
             reply.bulk(b"bytes");
             reply.integer(-5);
+            reply.double(1.5);
         };
         assert_eq!(
             written(Protocol::Resp2, everything),
-            "*2\r\n*1\r\n$-1\r\n*-1\r\n$4\r\ntext\r\n$5\r\nbytes\r\n:-5\r\n"
+            "*2\r\n*1\r\n$-1\r\n*-1\r\n$4\r\ntext\r\n$5\r\nbytes\r\n:-5\r\n$3\r\n1.5\r\n"
         );
         assert_eq!(
             written(Protocol::Resp3, everything),
-            "%1\r\n~1\r\n_\r\n_\r\n=8\r\ntxt:text\r\n$5\r\nbytes\r\n:-5\r\n"
+            "%1\r\n~1\r\n_\r\n_\r\n=8\r\ntxt:text\r\n$5\r\nbytes\r\n:-5\r\n,1.5\r\n"
         );
     }
 
