@@ -13,7 +13,7 @@ use crate::failure::{NO_SUCH_KEY, NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::number::parse_i64;
 
 use super::long_reply::LongReply;
-use super::ranges::{count_of_keys, positive, span};
+use super::ranges::{count_of_keys, count_option, positive, span};
 
 pub(super) fn lpush(call: &mut Call<'_>) -> Outcome {
     push(call, End::Left, true)
@@ -437,16 +437,7 @@ impl Popped {
         let place = first.checked_add(keys).filter(|&place| place < call.args.len());
         let place = place.ok_or(SYNTAX)?;
         let end = end(call.arg(place))?;
-        let count = match (call.args.get(place + 1), call.args.get(place + 2)) {
-            (None, _) => 1,
-            (Some(word), Some(count)) if is(word, "COUNT") && call.args.len() == place + 3 => {
-                parse_i64(count)
-                    .and_then(|count| usize::try_from(count).ok())
-                    .filter(|&count| count > 0)
-                    .ok_or("ERR count should be greater than 0")?
-            }
-            _ => return Err(SYNTAX.into()),
-        };
+        let count = count_option(call.args.from(place + 1))?;
         Ok(Self { first, keys, end, count })
     }
 

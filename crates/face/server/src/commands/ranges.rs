@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use crate::failure::{NOT_AN_INTEGER, Outcome};
+use crate::call::is;
+use crate::failure::{Outcome, SYNTAX};
 use crate::number::parse_i64;
+use crate::resp::Args;
 
 /// The elements from `start` to `end`, both included, of so many; negative numbers count from the end.
 pub(super) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
@@ -15,8 +17,8 @@ pub(super) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
 
 /// A word as a count that is not negative.
 pub(super) fn positive(word: &[u8]) -> Outcome<usize> {
-    let count = parse_i64(word).ok_or(NOT_AN_INTEGER)?;
-    Ok(usize::try_from(count).map_err(|_| "ERR value is out of range, must be positive")?)
+    let count = parse_i64(word).and_then(|count| usize::try_from(count).ok());
+    count.ok_or_else(|| "ERR value is out of range, must be positive".into())
 }
 
 /// A word as the number of keys that follow it.
@@ -24,6 +26,17 @@ pub(super) fn count_of_keys(word: &[u8]) -> Outcome<usize> {
     let count = parse_i64(word).and_then(|count| usize::try_from(count).ok());
     let count = count.filter(|&count| count > 0);
     count.ok_or_else(|| "ERR numkeys should be greater than 0".into())
+}
+
+/// Words that are nothing, or COUNT and how many elements are taken at most; 1 if they do not say it.
+pub(super) fn count_option(words: Args<'_>) -> Outcome<usize> {
+    let Some(word) = words.get(0) else { return Ok(1) };
+    if !is(word, "COUNT") || words.len() < 2 {
+        return Err(SYNTAX.into());
+    }
+    let count = parse_i64(&words[1]).and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|&count| count > 0).ok_or("ERR count should be greater than 0")?;
+    if words.len() > 2 { Err(SYNTAX.into()) } else { Ok(count) }
 }
 
 #[cfg(test)]
