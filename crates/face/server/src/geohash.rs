@@ -49,11 +49,7 @@ impl Place {
     /// The cell that has the place.
     fn cell(self, step: u32) -> Cell {
         let part = |at: f64, max: f64| ((at + max) / (2.0 * max) * f64::from(1_u32 << step)) as u32;
-        Cell {
-            x: part(self.longitude, LONGITUDE_MAX),
-            y: part(self.latitude, LATITUDE_MAX),
-            step,
-        }
+        Cell { x: part(self.longitude, LONGITUDE_MAX), y: part(self.latitude, LATITUDE_MAX), step }
     }
 
     /// The distance to another place, in meters, along the surface of a sphere.

@@ -80,9 +80,9 @@ pub(super) fn geodist(call: &mut Call<'_>) -> Outcome {
         let store = &call.service.store;
         let one = set.score(store, call.arg(2))?;
         let other = set.score(store, call.arg(3))?;
-        distance = one.zip(other).map(|(one, other)| {
-            Place::of_score(one).distance(Place::of_score(other)) / unit
-        });
+        distance = one
+            .zip(other)
+            .map(|(one, other)| Place::of_score(one).distance(Place::of_score(other)) / unit);
     }
     match distance {
         Some(distance) => write_distance(&mut call.reply(), distance),

@@ -223,8 +223,9 @@ impl Request {
                 Stores::Always => "GEOSEARCHSTORE",
                 _ => "STORE option in GEORADIUS",
             };
-            let why =
-                format!("ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
+            let why = format!(
+                "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            );
             return Err(why.into());
         }
         let name = call.arg(0);

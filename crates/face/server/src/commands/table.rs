@@ -6,9 +6,9 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    admin, backup, client, cluster, command, config, connection, counters, expiry, geo, geo_search, info, keys,
-    latency, lcs, lists, memory, object, scan, slowlog, sorted_sets,
-    strings, transactions,
+    admin, backup, client, cluster, command, config, connection, counters, expiry, geo, geo_search,
+    info, keys, latency, lcs, lists, memory, object, scan, slowlog, sorted_sets, strings,
+    transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -277,7 +277,9 @@ const fn part(
     command
 }
 
-use Group::{Cluster, Connection, Generic, Geo, List, Server, SortedSet, String as Text, Transactions};
+use Group::{
+    Cluster, Connection, Generic, Geo, List, Server, SortedSet, String as Text, Transactions,
+};
 use flags::*;
 
 /// A part of CLUSTER.

@@ -149,7 +149,10 @@ impl List {
         let missing = || damaged(&self.key, "an element is missing");
         let first = self.positions(store, elements)?.get(from).ok_or_else(missing)?;
         let scan = store.scan(elements, &first.to_be_bytes(), Order::Ascending)?;
-        Ok(scan.take(count).map(|pair| pair.map(|(_, element)| element)).collect::<Result<_, _>>()?)
+        Ok(scan
+            .take(count)
+            .map(|pair| pair.map(|(_, element)| element))
+            .collect::<Result<_, _>>()?)
     }
 
     /// Makes a list of elements one record if it has become so small.

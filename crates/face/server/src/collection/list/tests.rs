@@ -233,7 +233,8 @@ fn insertions_at_one_place_of_a_long_list_cost_a_few_writes_each() {
     store.commit().unwrap();
     // A transaction that changed all elements would be refused.
     store.transaction_len_max = 1 << 20;
-    let mut model: Vec<Vec<u8>> = numbers.iter().map(|number| number.clone().into_bytes()).collect();
+    let mut model: Vec<Vec<u8>> =
+        numbers.iter().map(|number| number.clone().into_bytes()).collect();
     for step in 0..300 {
         store.begin();
         let mut list = List::find(&mut store, 0, KEY).unwrap().unwrap();

@@ -42,10 +42,11 @@ enum Aggregate {
 impl Aggregate {
     fn join(self, one: f64, other: f64) -> f64 {
         match self {
-            // Infinities of both signs.
+            // Infinities of both signs, or no number.
             Self::Sum => not_nan(one + other),
-            Self::Min => one.min(other),
-            Self::Max => one.max(other),
+            Self::Min if other < one => other,
+            Self::Max if other > one => other,
+            Self::Min | Self::Max => one,
         }
     }
 }
@@ -83,14 +84,14 @@ impl Source {
         Ok(Self { set, len, weight: 1.0 })
     }
 
-    /// The weighted score of a member.
+    /// The weighted score of a member; no number if a weight of 0 meets an infinite score, or the other way round.
     fn score(&self, store: &Store, member: &[u8]) -> Outcome<Option<f64>> {
         let score = match &self.set {
             None => None,
             Some(Members::Sorted(set)) => set.score(store, member)?,
             Some(Members::Set(set)) => set.contains(store, member)?.then_some(1.0),
         };
-        Ok(score.map(|score| not_nan(self.weight * score)))
+        Ok(score.map(|score| self.weight * score))
     }
 
     /// Visits all members with their weighted scores, until `visit` breaks or fails.
@@ -102,7 +103,8 @@ impl Source {
         match &self.set {
             None => Ok(()),
             Some(Members::Sorted(set)) => set.map().visit(store, |member, value| {
-                let score = read_score(value).ok_or_else(|| Failure::from("ERR a score is damaged"))?;
+                let score =
+                    read_score(value).ok_or_else(|| Failure::from("ERR a score is damaged"))?;
                 visit(member, not_nan(self.weight * score))
             }),
             Some(Members::Set(set)) => {

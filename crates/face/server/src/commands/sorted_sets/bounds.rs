@@ -132,7 +132,7 @@ mod tests {
     fn order(members: &[(f64, Vec<u8>)]) -> CountedTree<Scored> {
         let mut order = CountedTree::default();
         members.iter().for_each(|(score, member)| {
-            order.insert((*score, member));
+            order.insert((*score, &member[..]));
         });
         order
     }

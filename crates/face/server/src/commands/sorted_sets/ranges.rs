@@ -41,8 +41,7 @@ impl<'a> Request<'a> {
             match () {
                 () if !named.stores && is(word, "WITHSCORES") => with_scores = true,
                 () if is(word, "LIMIT") && words.len() >= 2 => {
-                    let mut number =
-                        || words.next().and_then(parse_i64).ok_or(NOT_AN_INTEGER);
+                    let mut number = || words.next().and_then(parse_i64).ok_or(NOT_AN_INTEGER);
                     (offset, limit) = (number()?, number()?);
                 }
                 () if is_reverse.is_none() && is(word, "REV") => is_reverse = Some(true),

@@ -131,7 +131,11 @@ impl SortedSet {
     }
 
     /// Removes the members of some ranks, and returns how many they are.
-    pub(crate) fn remove_ranks(&mut self, store: &mut Store, ranks: Range<usize>) -> Outcome<usize> {
+    pub(crate) fn remove_ranks(
+        &mut self,
+        store: &mut Store,
+        ranks: Range<usize>,
+    ) -> Outcome<usize> {
         let len = self.len(store)?;
         let ranks = ranks.start..ranks.end.min(len);
         if ranks.is_empty() {
@@ -178,3 +182,6 @@ pub(crate) fn read_score(value: &[u8]) -> Option<f64> {
     let score = f64::from_le_bytes(value.try_into().ok()?);
     (!score.is_nan()).then_some(score)
 }
+
+#[cfg(test)]
+mod tests;
