@@ -405,7 +405,7 @@ impl Leaf for Numbers {
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
     /// The scores, and where the members end.
-    scores: Vec<(f64, u32)>,
+    scores: Vec<(f64, u64)>,
     members: Vec<u8>,
 }
 
@@ -430,9 +430,9 @@ impl Leaf for Scored {
     fn insert(&mut self, index: usize, (score, member): (f64, &[u8])) {
         let at = self.start(index);
         self.members.splice(at..at, member.iter().copied());
-        self.scores.insert(index, (score, at as u32));
+        self.scores.insert(index, (score, at as u64));
         for (_, end) in &mut self.scores[index..] {
-            *end += member.len() as u32;
+            *end += member.len() as u64;
         }
     }
 
@@ -441,14 +441,14 @@ impl Leaf for Scored {
         self.members.drain(start..end);
         self.scores.remove(index);
         for (_, at) in &mut self.scores[index..] {
-            *at -= (end - start) as u32;
+            *at -= (end - start) as u64;
         }
     }
 
     fn split_off(&mut self, at: usize) -> Self {
         let start = self.start(at);
         let mut scores = self.scores.split_off(at);
-        scores.iter_mut().for_each(|(_, end)| *end -= start as u32);
+        scores.iter_mut().for_each(|(_, end)| *end -= start as u64);
         let members = self.members.split_off(start);
         self.scores.shrink_to_fit();
         self.members.shrink_to_fit();
@@ -456,13 +456,13 @@ impl Leaf for Scored {
     }
 
     fn append(&mut self, other: Self) {
-        let start = self.members.len() as u32;
+        let start = self.members.len() as u64;
         self.members.extend_from_slice(&other.members);
         self.scores.extend(other.scores.into_iter().map(|(score, end)| (score, end + start)));
     }
 
     fn bytes(&self) -> usize {
-        self.scores.capacity() * size_of::<(f64, u32)>() + self.members.capacity()
+        self.scores.capacity() * size_of::<(f64, u64)>() + self.members.capacity()
     }
 
     fn compare(one: (f64, &[u8]), other: (f64, &[u8])) -> Ordering {

@@ -31,6 +31,14 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Notes that a read found its key, or did not.
+    pub(crate) fn note_lookup(&mut self, found: bool) {
+        match found {
+            true => self.key_hits += 1,
+            false => self.key_misses += 1,
+        }
+    }
+
     /// Adds those of another thread.
     pub(crate) fn add(&mut self, other: &Self) {
         self.connections += other.connections;

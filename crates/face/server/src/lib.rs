@@ -44,6 +44,7 @@ mod error;
 mod event_loop;
 mod execution;
 mod failure;
+mod geohash;
 mod glob;
 mod histogram;
 mod inline_limits;

@@ -142,6 +142,7 @@ impl Service {
             run_id: run_id.to_owned(),
             spares: Spares::default(),
         };
+        service.store.inline_limits = service.settings.inline_limits.clone();
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.tick();
         service.synced_ms = service.store.now_ms;
@@ -174,6 +175,7 @@ impl Service {
         }
         self.slow = common.settings.slow();
         self.settings = common.settings;
+        self.store.inline_limits = self.settings.inline_limits.clone();
         self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
         if common.saves != self.saves {

@@ -197,6 +197,12 @@ impl Map {
         }
     }
 
+    /// Removes all fields.
+    pub(crate) fn clear(&mut self) {
+        self.state = State::Packed(Packed::new(self.of));
+        self.is_changed = true;
+    }
+
     /// The number of fields.
     pub(crate) fn len(&self, store: &mut Store) -> Outcome<u64> {
         match &self.state {

@@ -7,13 +7,14 @@
 //!
 //! A command looks its key up once: the tag says the type, and another type is refused. It changes the collection within a
 //! transaction of the store, which the dispatch begins for commands that are marked so, and saves it in the end. A
-//! collection that outgrows the settings ([`crate::inline_limits`]) becomes elements; it does not shrink back, as in
-//! Redis. One without elements is no more: its key goes.
+//! collection that outgrows the settings ([`crate::inline_limits`]) becomes elements; as in Redis, only a list becomes one
+//! record again, when it has shrunk to half of the limit. One without elements is no more: its key goes.
 //!
 //! [`map::Map`] is what hashes, sets and sorted sets have in common, fields with values; [`list::List`] has positions, and
 //! [`sorted_set::SortedSet`] the order by scores.
 
 pub(crate) mod list;
+mod listpack;
 pub(crate) mod map;
 pub(crate) mod packed;
 pub(crate) mod sorted_set;
@@ -29,6 +30,12 @@ pub(crate) fn find(store: &mut Store, db: usize, key: &[u8], of: Type) -> Outcom
         true => Ok(Some(value)),
         false => Err(WRONG_TYPE.into()),
     }
+}
+
+/// Refuses to go on when the server has to end. Long loops call this at each step.
+#[inline]
+pub(crate) fn check_ending(store: &Store) -> Outcome {
+    if store.ending.breaks_off() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 /// The failure of a collection whose stored bytes are not as they were written.

@@ -78,6 +78,24 @@ static PARAMETERS: &[Parameter] = &[
     fixed("databases", |service| service.settings.databases.to_string()),
     fixed("dir", |service| service.store.path().display().to_string()),
     settable(
+        "list-compress-depth",
+        |service| service.settings.list_compress_depth.to_string(),
+        |settings, value| {
+            settings.list_compress_depth = integer(value, 0..=i64::from(i32::MAX))?;
+            Ok(())
+        },
+    ),
+    settable(
+        "list-max-listpack-size",
+        |service| service.settings.inline_limits.list_size.to_string(),
+        set_list_size,
+    ),
+    settable(
+        "list-max-ziplist-size",
+        |service| service.settings.inline_limits.list_size.to_string(),
+        set_list_size,
+    ),
+    settable(
         "maxclients",
         |service| service.settings.client_count_max.to_string(),
         |settings, value| {
@@ -180,6 +198,26 @@ static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    settable(
+        "zset-max-listpack-entries",
+        |service| service.settings.inline_limits.sorted_set_entries.to_string(),
+        set_sorted_set_entries,
+    ),
+    settable(
+        "zset-max-ziplist-entries",
+        |service| service.settings.inline_limits.sorted_set_entries.to_string(),
+        set_sorted_set_entries,
+    ),
+    settable(
+        "zset-max-listpack-value",
+        |service| service.settings.inline_limits.sorted_set_value.to_string(),
+        set_sorted_set_value,
+    ),
+    settable(
+        "zset-max-ziplist-value",
+        |service| service.settings.inline_limits.sorted_set_value.to_string(),
+        set_sorted_set_value,
+    ),
 ];
 
 /// Settings that Redis has and this server has not, or not as one that could be another.
@@ -203,8 +241,8 @@ static OTHER_NAMES: &[&str] = &[
     "hz", "ignore-warnings", "io-threads", "io-threads-do-reads",
     "jemalloc-bg-thread", "latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
     "lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del", "lazyfree-lazy-user-flush",
-    "lfu-decay-time", "lfu-log-factor", "list-compress-depth", "list-max-listpack-size",
-    "list-max-ziplist-size", "logfile", "loglevel", "lua-time-limit",
+    "lfu-decay-time", "lfu-log-factor",
+    "logfile", "loglevel", "lua-time-limit",
     "masterauth", "masteruser", "maxmemory-eviction-tenacity", "maxmemory-samples",
     "min-replicas-max-lag", "min-replicas-to-write", "min-slaves-max-lag", "min-slaves-to-write",
     "no-appendfsync-on-rewrite", "notify-keyspace-events", "oom-score-adj", "oom-score-adj-values",
@@ -226,8 +264,8 @@ static OTHER_NAMES: &[&str] = &[
     "tls-client-key-file-pass", "tls-cluster", "tls-dh-params-file", "tls-key-file",
     "tls-key-file-pass", "tls-port", "tls-prefer-server-ciphers", "tls-protocols",
     "tls-replication", "tls-session-cache-size", "tls-session-cache-timeout", "tls-session-caching",
-    "tracking-table-max-keys", "unixsocket", "unixsocketperm", "zset-max-listpack-entries",
-    "zset-max-listpack-value", "zset-max-ziplist-entries", "zset-max-ziplist-value",
+    "tracking-table-max-keys", "unixsocket", "unixsocketperm",
+   
 ];
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
@@ -344,6 +382,22 @@ fn integer(value: &[u8], range: std::ops::RangeInclusive<i64>) -> Result<i64, St
     } else {
         Err(format!("argument must be between {} and {} inclusive", range.start(), range.end()))
     }
+}
+
+fn set_list_size(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
+    let range = i64::from(i32::MIN)..=i64::from(i32::MAX);
+    settings.inline_limits.list_size = integer(value, range)?;
+    Ok(())
+}
+
+fn set_sorted_set_entries(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
+    settings.inline_limits.sorted_set_entries = integer(value, 0..=i64::MAX)? as usize;
+    Ok(())
+}
+
+fn set_sorted_set_value(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
+    settings.inline_limits.sorted_set_value = bytes(value, 0..=i64::MAX as usize)?;
+    Ok(())
 }
 
 /// Seconds; 0: for ever.

@@ -6,8 +6,9 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    admin, backup, blocking, client, cluster, command, config, connection, counters, expiry, info,
-    keys, latency, lcs, lists, memory, object, scan, slowlog, strings, transactions,
+    admin, backup, blocking, client, cluster, command, config, connection, counters, expiry, geo,
+    geo_search, info, keys, latency, lcs, lists, memory, object, scan, slowlog, sorted_sets,
+    strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -280,7 +281,9 @@ const fn part(
     command
 }
 
-use Group::{Cluster, Connection, Generic, List, Server, SortedSet, String as Text, Transactions};
+use Group::{
+    Cluster, Connection, Generic, Geo, List, Server, SortedSet, String as Text, Transactions,
+};
 use flags::*;
 
 /// A part of CLUSTER.
@@ -359,9 +362,67 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("bzmpop", -5, SHRINKS | BLOCKS, SortedSet, "7.0.0", "Takes members from the first sorted set that has some, and waits for one", blocking::bzmpop).more_keys(MoreKeys::Counted(2)),
     new("bzpopmax", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the highest score, and waits for one", blocking::bzpopmax).keys(1, -2, 1),
     new("bzpopmin", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the lowest score, and waits for one", blocking::bzpopmin).keys(1, -2, 1),
+    new("lindex", 3, READ, List, "1.0.0", "Returns an element of a list by its index", lists::lindex).keys(1, 1, 1),
+    new("linsert", 5, COLLECTS, List, "2.2.0", "Inserts an element beside another one", lists::linsert).keys(1, 1, 1),
     new("llen", 2, READ | FAST, List, "1.0.0", "Returns the number of elements of a list", lists::llen).keys(1, 1, 1),
+    new("lmove", 5, COLLECTS | MANY_KEYS, List, "6.2.0", "Moves an element from one end of a list to an end of another", lists::lmove).keys(1, 2, 1),
+    new("lmpop", -4, SHRINKS | MANY_KEYS, List, "7.0.0", "Takes elements of the first list that has any", lists::lmpop).more_keys(MoreKeys::Counted(1)),
+    new("lpop", -2, SHRINKS | FAST, List, "1.0.0", "Takes elements at the left end of a list", lists::lpop).keys(1, 1, 1),
+    new("lpos", -3, READ, List, "6.0.6", "Finds elements of a list by their value", lists::lpos).keys(1, 1, 1),
     new("lpush", -3, COLLECTS | FAST, List, "1.0.0", "Adds elements at the left end of a list", lists::lpush).keys(1, 1, 1),
+    new("lpushx", -3, COLLECTS | FAST, List, "2.2.0", "Adds elements at the left end of a list that exists", lists::lpushx).keys(1, 1, 1),
+    new("lrange", 4, READ, List, "1.0.0", "Returns a range of a list's elements", lists::lrange).keys(1, 1, 1),
+    new("lrem", 4, SHRINKS, List, "1.0.0", "Removes elements of a list by their value", lists::lrem).keys(1, 1, 1),
+    new("lset", 4, COLLECTS, List, "1.0.0", "Replaces an element of a list", lists::lset).keys(1, 1, 1),
+    new("ltrim", 4, SHRINKS, List, "1.0.0", "Removes all elements of a list but a range", lists::ltrim).keys(1, 1, 1),
+    new("rpop", -2, SHRINKS | FAST, List, "1.0.0", "Takes elements at the right end of a list", lists::rpop).keys(1, 1, 1),
+    new("rpoplpush", 3, COLLECTS | MANY_KEYS, List, "1.2.0", "Moves the last element of a list to the left end of another", lists::rpoplpush).keys(1, 2, 1),
     new("rpush", -3, COLLECTS | FAST, List, "1.0.0", "Adds elements at the right end of a list", lists::rpush).keys(1, 1, 1),
+    new("rpushx", -3, COLLECTS | FAST, List, "2.2.0", "Adds elements at the right end of a list that exists", lists::rpushx).keys(1, 1, 1),
+
+    new("zadd", -4, COLLECTS | FAST, SortedSet, "1.2.0", "Adds members to a sorted set, or changes their scores", sorted_sets::zadd).keys(1, 1, 1),
+    new("zcard", 2, READ | FAST, SortedSet, "1.2.0", "Returns the number of members of a sorted set", sorted_sets::zcard).keys(1, 1, 1),
+    new("zcount", 4, READ | FAST, SortedSet, "2.0.0", "Counts the members between two scores", sorted_sets::ranges::zcount).keys(1, 1, 1),
+    new("zdiff", -3, READ, SortedSet, "6.2.0", "Returns the members of a sorted set that others do not have", sorted_sets::algebra::zdiff).more_keys(MoreKeys::Counted(1)),
+    new("zdiffstore", -4, COLLECTS | MANY_KEYS, SortedSet, "6.2.0", "Stores the members of a sorted set that others do not have", sorted_sets::algebra::zdiffstore).keys(1, 1, 1).more_keys(MoreKeys::Counted(2)),
+    new("zincrby", 4, COLLECTS | FAST, SortedSet, "1.2.0", "Adds to the score of a member", sorted_sets::zincrby).keys(1, 1, 1),
+    new("zinter", -3, READ, SortedSet, "6.2.0", "Returns the members that all of some sorted sets have", sorted_sets::algebra::zinter).more_keys(MoreKeys::Counted(1)),
+    new("zintercard", -3, READ, SortedSet, "7.0.0", "Counts the members that all of some sorted sets have", sorted_sets::algebra::zintercard).more_keys(MoreKeys::Counted(1)),
+    new("zinterstore", -4, COLLECTS | MANY_KEYS, SortedSet, "2.0.0", "Stores the members that all of some sorted sets have", sorted_sets::algebra::zinterstore).keys(1, 1, 1).more_keys(MoreKeys::Counted(2)),
+    new("zlexcount", 4, READ | FAST, SortedSet, "2.8.9", "Counts the members between two members", sorted_sets::ranges::zlexcount).keys(1, 1, 1),
+    new("zmpop", -4, SHRINKS | MANY_KEYS, SortedSet, "7.0.0", "Takes members with the lowest or highest scores out of the first sorted set that has any", sorted_sets::pops::zmpop).more_keys(MoreKeys::Counted(1)),
+    new("zmscore", -3, READ | FAST, SortedSet, "6.2.0", "Returns the scores of members", sorted_sets::zmscore).keys(1, 1, 1),
+    new("zpopmax", -2, SHRINKS | FAST, SortedSet, "5.0.0", "Takes the members with the highest scores out of a sorted set", sorted_sets::pops::zpopmax).keys(1, 1, 1),
+    new("zpopmin", -2, SHRINKS | FAST, SortedSet, "5.0.0", "Takes the members with the lowest scores out of a sorted set", sorted_sets::pops::zpopmin).keys(1, 1, 1),
+    new("zrandmember", -2, READ, SortedSet, "6.2.0", "Returns random members of a sorted set", sorted_sets::zrandmember).keys(1, 1, 1),
+    new("zrange", -4, READ, SortedSet, "1.2.0", "Returns a range of a sorted set's members", sorted_sets::ranges::zrange).keys(1, 1, 1),
+    new("zrangebylex", -4, READ, SortedSet, "2.8.9", "Returns the members between two members", sorted_sets::ranges::zrangebylex).keys(1, 1, 1),
+    new("zrangebyscore", -4, READ, SortedSet, "1.0.5", "Returns the members between two scores", sorted_sets::ranges::zrangebyscore).keys(1, 1, 1),
+    new("zrangestore", -5, COLLECTS | MANY_KEYS, SortedSet, "6.2.0", "Stores a range of a sorted set's members", sorted_sets::ranges::zrangestore).keys(1, 2, 1),
+    new("zrank", -3, READ | FAST, SortedSet, "2.0.0", "Returns the rank of a member, by ascending scores", sorted_sets::zrank).keys(1, 1, 1),
+    new("zrem", -3, SHRINKS | FAST, SortedSet, "1.2.0", "Removes members of a sorted set", sorted_sets::zrem).keys(1, 1, 1),
+    new("zremrangebylex", 4, SHRINKS, SortedSet, "2.8.9", "Removes the members between two members", sorted_sets::ranges::zremrangebylex).keys(1, 1, 1),
+    new("zremrangebyrank", 4, SHRINKS, SortedSet, "2.0.0", "Removes the members between two ranks", sorted_sets::ranges::zremrangebyrank).keys(1, 1, 1),
+    new("zremrangebyscore", 4, SHRINKS, SortedSet, "1.2.0", "Removes the members between two scores", sorted_sets::ranges::zremrangebyscore).keys(1, 1, 1),
+    new("zrevrange", -4, READ, SortedSet, "1.2.0", "Returns a range of members, from the highest score on", sorted_sets::ranges::zrevrange).keys(1, 1, 1),
+    new("zrevrangebylex", -4, READ, SortedSet, "2.8.9", "Returns the members between two members, from the last on", sorted_sets::ranges::zrevrangebylex).keys(1, 1, 1),
+    new("zrevrangebyscore", -4, READ, SortedSet, "2.2.0", "Returns the members between two scores, from the highest on", sorted_sets::ranges::zrevrangebyscore).keys(1, 1, 1),
+    new("zrevrank", -3, READ | FAST, SortedSet, "2.0.0", "Returns the rank of a member, by descending scores", sorted_sets::zrevrank).keys(1, 1, 1),
+    new("zscan", -3, READ, SortedSet, "2.8.0", "Returns some members with their scores, and where to go on", sorted_sets::zscan).keys(1, 1, 1),
+    new("zscore", 3, READ | FAST, SortedSet, "1.2.0", "Returns the score of a member", sorted_sets::zscore).keys(1, 1, 1),
+    new("zunion", -3, READ, SortedSet, "6.2.0", "Returns the members that any of some sorted sets has", sorted_sets::algebra::zunion).more_keys(MoreKeys::Counted(1)),
+    new("zunionstore", -4, COLLECTS | MANY_KEYS, SortedSet, "2.0.0", "Stores the members that any of some sorted sets has", sorted_sets::algebra::zunionstore).keys(1, 1, 1).more_keys(MoreKeys::Counted(2)),
+
+    new("geoadd", -5, COLLECTS, Geo, "3.2.0", "Adds places to a sorted set", geo::geoadd).keys(1, 1, 1),
+    new("geodist", -4, READ, Geo, "3.2.0", "Tells the distance between two places", geo::geodist).keys(1, 1, 1),
+    new("geohash", -2, READ, Geo, "3.2.0", "Returns places as geohash texts", geo::geohash).keys(1, 1, 1),
+    new("geopos", -2, READ, Geo, "3.2.0", "Returns the coordinates of places", geo::geopos).keys(1, 1, 1),
+    new("georadius", -6, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around coordinates", geo_search::georadius).keys(1, 1, 1).more_keys(MoreKeys::Behind(6, &["STORE", "STOREDIST"])),
+    new("georadius_ro", -6, READ, Geo, "3.2.10", "Finds places around coordinates, and stores nothing", geo_search::georadius_ro).keys(1, 1, 1),
+    new("georadiusbymember", -5, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around another one", geo_search::georadiusbymember).keys(1, 1, 1).more_keys(MoreKeys::Behind(5, &["STORE", "STOREDIST"])),
+    new("georadiusbymember_ro", -5, READ, Geo, "3.2.10", "Finds places around another one, and stores nothing", geo_search::georadiusbymember_ro).keys(1, 1, 1),
+    new("geosearch", -7, READ, Geo, "6.2.0", "Finds places in a circle or a box", geo_search::geosearch).keys(1, 1, 1),
+    new("geosearchstore", -8, COLLECTS | MANY_KEYS, Geo, "6.2.0", "Stores places in a circle or a box", geo_search::geosearchstore).keys(1, 2, 1),
 
     new("discard", 1, FAST | NOT_QUEUED, Transactions, "2.0.0", "Drops a transaction", transactions::discard),
     new("exec", 1, NOT_QUEUED | EXECUTES, Transactions, "1.2.0", "Executes a transaction", transactions::exec),

@@ -242,6 +242,11 @@ impl Store {
         self.part_mut(of.partition).residents.get_mut(of)
     }
 
+    /// Forgets what is known in DRAM of a collection.
+    pub(crate) fn forget_resident(&mut self, of: &Elements) {
+        self.part_mut(of.partition).residents.remove(of);
+    }
+
     fn touch_resident(&mut self, of: &Elements) {
         if let Some(overlay) = &mut self.overlay
             && overlay.touched.last() != Some(of)

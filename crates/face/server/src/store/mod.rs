@@ -980,4 +980,4 @@ fn check_lengths(key: &[u8], stored: &[u8]) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,7 +10,19 @@ fn store(partitions: usize, engine: &str) -> Store {
     Store::open(builder.in_memory().unwrap(), 3).unwrap()
 }
 
-fn engine() -> impl Strategy<Value = &'static str> {
+/// A store on a database.
+pub(crate) fn store_on(db: &halite::Database) -> Store {
+    Store::open(db.clone(), 3).unwrap()
+}
+
+/// Checks that there are so many elements of collections in database 0, and no others.
+pub(crate) fn check_elements(db: &halite::Database, count: usize) {
+    let elements = db.find_key_space("db0:elements").unwrap().unwrap();
+    assert_eq!(elements.iter().unwrap().map(|pair| pair.unwrap()).count(), count);
+}
+
+/// Any of the engines.
+pub(crate) fn engine() -> impl Strategy<Value = &'static str> {
     prop::sample::select(halite::ENGINES)
 }
 

@@ -7,9 +7,14 @@
 //!
 //! The elements of a larger list have positions with gaps between them, which only their order matters of. An element at
 //! either end gets one beyond the others, one in the middle gets one in a gap, and if there is none left there, all
-//! elements get new ones. DRAM has the positions in order ([`Resident::Positions`]), 8 bytes and a little more for each.
+//! elements around it get new ones (`room`). DRAM has the positions in order ([`Resident::Positions`]), 8 bytes and a
+//! little more for each.
 //!
-//! Costs of a larger list: a push or a pop is one record; an insertion in the middle is one, too.
+//! Costs of a larger list: a push or a pop is one record; an insertion in the middle is one, too. When most elements go
+//! at once, those that stay are written under a new number, and the others go with the old one (`removal`).
+
+mod removal;
+mod room;
 
 use std::ops::ControlFlow;
 
@@ -17,7 +22,7 @@ use halite::Bytes;
 
 use super::map::record_of;
 use super::packed::{Entry, Packed};
-use super::{damaged, find};
+use super::{damaged, find, listpack};
 use crate::counted_tree::{CountedTree, Numbers};
 use crate::failure::Outcome;
 use crate::store::{Elements, NewDeadline, Order, Resident, Store};
@@ -47,12 +52,53 @@ pub(crate) struct List {
     is_changed: bool,
     /// Whether elements were changed.
     has_changed_elements: bool,
+    /// How many elements were removed.
+    removed: usize,
 }
 
 #[derive(Debug)]
 enum State {
-    Packed { packed: Packed, len: usize },
+    Packed(Inline),
     Elements(Elements),
+}
+
+/// A list that is one record.
+#[derive(Debug)]
+struct Inline {
+    packed: Packed,
+    len: usize,
+    /// Bytes of its listpack in Redis.
+    listpack_len: usize,
+}
+
+impl Inline {
+    fn new() -> Self {
+        Self { packed: Packed::new(Type::List), len: 0, listpack_len: listpack::EMPTY }
+    }
+
+    /// The list in a record whose lengths are right.
+    fn of(packed: Packed) -> Self {
+        let (mut len, mut listpack_len) = (0, listpack::EMPTY);
+        for (_, bytes) in packed.iter() {
+            len += 1;
+            listpack_len += listpack::entry_len(bytes);
+        }
+        Self { packed, len, listpack_len }
+    }
+
+    fn insert(&mut self, at: usize, element: &[u8]) {
+        match at == self.packed.end() {
+            true => self.packed.push(element),
+            false => self.packed.insert(at, &[element]),
+        }
+        self.len += 1;
+        self.listpack_len += listpack::entry_len(element);
+    }
+
+    /// The place of the element with a number.
+    fn place(&self, index: usize) -> Option<Entry> {
+        self.packed.iter().nth(index).map(|(place, _)| place)
+    }
 }
 
 impl List {
@@ -60,10 +106,7 @@ impl List {
     pub(crate) fn find(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Option<Self>> {
         let Some(stored) = find(store, db, key, Type::List)? else { return Ok(None) };
         let state = match Packed::of(stored) {
-            Ok(packed) if packed.is_sound() => {
-                let len = packed.iter().count();
-                State::Packed { packed, len }
-            }
+            Ok(packed) if packed.is_sound() => State::Packed(Inline::of(packed)),
             Ok(_) => return Err(damaged(key, "its entries do not end where they should")),
             Err(stored) => match collection_id(stored.bytes()) {
                 Some(id) => State::Elements(store.elements(db, key, id)),
@@ -86,22 +129,23 @@ impl List {
         Self {
             db,
             key: key.to_vec(),
-            state: State::Packed { packed: Packed::new(Type::List), len: 0 },
+            state: State::Packed(Inline::new()),
             was_there: false,
             is_changed: false,
             has_changed_elements: false,
+            removed: 0,
         }
     }
 
     /// Whether it is one record.
     pub(crate) fn is_packed(&self) -> bool {
-        matches!(self.state, State::Packed { .. })
+        matches!(self.state, State::Packed(_))
     }
 
     /// The number of elements.
     pub(crate) fn len(&self, store: &mut Store) -> Outcome<usize> {
         match &self.state {
-            State::Packed { len, .. } => Ok(*len),
+            State::Packed(inline) => Ok(inline.len),
             State::Elements(elements) => Ok(self.positions(store, elements)?.len()),
         }
     }
@@ -130,8 +174,8 @@ impl List {
     /// The element with a number, counted from the left, from 0 on.
     pub(crate) fn get(&self, store: &mut Store, index: usize) -> Outcome<Option<Bytes>> {
         match &self.state {
-            State::Packed { packed, .. } => {
-                Ok(packed.iter().nth(index).map(|(_, bytes)| Bytes::from(bytes)))
+            State::Packed(inline) => {
+                Ok(inline.packed.iter().nth(index).map(|(_, bytes)| Bytes::from(bytes)))
             }
             State::Elements(elements) => match self.positions(store, elements)?.get(index) {
                 Some(position) => self.element(store, elements, position).map(Some),
@@ -145,17 +189,36 @@ impl List {
         element.ok_or_else(|| damaged(&self.key, "an element is missing"))
     }
 
-    /// Adds an element at an end.
+    /// Makes the list ready for elements that are added, or that replace others: if it becomes too large for one record,
+    /// each element gets a record of its own.
+    pub(crate) fn prepare<'a>(
+        &mut self,
+        store: &mut Store,
+        added: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Outcome {
+        let State::Packed(inline) = &self.state else { return Ok(()) };
+        let (mut len, mut bytes) = (inline.len, inline.listpack_len);
+        for element in added {
+            len += 1;
+            bytes += element.len();
+        }
+        match store.inline_limits.takes_list(len, bytes) {
+            true => Ok(()),
+            false => self.unpack(store),
+        }
+    }
+
+    /// Adds an element at an end of the list, which is prepared for it.
     pub(crate) fn push(&mut self, store: &mut Store, end: End, element: &[u8]) -> Outcome {
         match &mut self.state {
-            State::Packed { packed, len } => {
-                match end {
-                    End::Left => packed.insert(Packed::begin(), &[element]),
-                    End::Right => packed.push(element),
-                }
-                *len += 1;
+            State::Packed(inline) => {
+                let at = match end {
+                    End::Left => Packed::begin(),
+                    End::Right => inline.packed.end(),
+                };
+                inline.insert(at, element);
                 self.is_changed = true;
-                self.check_size(store)
+                Ok(())
             }
             State::Elements(elements) => {
                 let elements = *elements;
@@ -172,12 +235,23 @@ impl List {
                     self.renumber(store, &elements)?;
                     return self.push(store, end, element);
                 };
-                positions.insert(position);
-                store.put_element(&elements, &position.to_be_bytes(), element)?;
-                self.has_changed_elements = true;
-                Ok(())
+                self.put_new(store, &elements, position, element)
             }
         }
+    }
+
+    /// Adds an element at a position that none has.
+    fn put_new(
+        &mut self,
+        store: &mut Store,
+        elements: &Elements,
+        position: u64,
+        element: &[u8],
+    ) -> Outcome {
+        store.put_element(elements, &position.to_be_bytes(), element)?;
+        self.positions(store, elements)?.insert(position);
+        self.has_changed_elements = true;
+        Ok(())
     }
 
     /// Takes the element at an end out.
@@ -195,35 +269,37 @@ impl List {
     /// Removes the element with a number, which is there.
     pub(crate) fn remove(&mut self, store: &mut Store, index: usize) -> Outcome {
         match &mut self.state {
-            State::Packed { packed, len } => {
-                if let Some((place, _)) = packed.iter().nth(index) {
-                    packed.remove(place.start..place.end);
-                    *len -= 1;
+            State::Packed(inline) => {
+                if let Some(place) = inline.place(index) {
+                    inline.len -= 1;
+                    inline.listpack_len -= listpack::entry_len(inline.packed.bytes(&place));
+                    inline.packed.remove(place.start..place.end);
                     self.is_changed = true;
                 }
             }
             State::Elements(elements) => {
                 let elements = *elements;
-                let positions = self.positions(store, &elements)?;
-                if let Some(position) = positions.get(index) {
-                    positions.remove_at(index);
+                if let Some(position) = self.positions(store, &elements)?.get(index) {
                     store.remove_element(&elements, &position.to_be_bytes())?;
+                    self.positions(store, &elements)?.remove_at(index);
                     self.has_changed_elements = true;
                 }
             }
         }
+        self.removed += 1;
         Ok(())
     }
 
-    /// Replaces the element with a number, which is there.
+    /// Replaces the element with a number, which is there; the list is prepared for the new one.
     pub(crate) fn set(&mut self, store: &mut Store, index: usize, element: &[u8]) -> Outcome {
         match &mut self.state {
-            State::Packed { packed, .. } => {
-                if let Some((place, _)) = packed.iter().nth(index) {
-                    packed.replace(&place, element);
+            State::Packed(inline) => {
+                if let Some(place) = inline.place(index) {
+                    inline.listpack_len -= listpack::entry_len(inline.packed.bytes(&place));
+                    inline.listpack_len += listpack::entry_len(element);
+                    inline.packed.replace(&place, element);
                     self.is_changed = true;
                 }
-                self.check_size(store)
             }
             State::Elements(elements) => {
                 let elements = *elements;
@@ -231,20 +307,21 @@ impl List {
                     store.put_element(&elements, &position.to_be_bytes(), element)?;
                     self.has_changed_elements = true;
                 }
-                Ok(())
             }
         }
+        // As a removed element does, one that is replaced by a shorter one may let the list fit into one record.
+        self.removed += 1;
+        Ok(())
     }
 
-    /// Inserts an element before the one with a number, or behind the last one.
+    /// Inserts an element before the one with a number, or behind the last one; the list is prepared for it.
     pub(crate) fn insert(&mut self, store: &mut Store, index: usize, element: &[u8]) -> Outcome {
         match &mut self.state {
-            State::Packed { packed, len } => {
-                let place: Option<Entry> = packed.iter().nth(index).map(|(place, _)| place);
-                packed.insert(place.map_or(packed.end(), |place| place.start), &[element]);
-                *len += 1;
+            State::Packed(inline) => {
+                let at = inline.place(index).map_or(inline.packed.end(), |place| place.start);
+                inline.insert(at, element);
                 self.is_changed = true;
-                self.check_size(store)
+                Ok(())
             }
             State::Elements(elements) => {
                 let elements = *elements;
@@ -258,14 +335,10 @@ impl List {
                 let (before, after) = (positions.get(index - 1), positions.get(index));
                 let (before, after) = (before.unwrap_or(0), after.unwrap_or(u64::MAX));
                 if after - before < 2 {
-                    self.renumber(store, &elements)?;
+                    self.make_room(store, &elements, index)?;
                     return self.insert(store, index, element);
                 }
-                let position = u64::midpoint(before, after);
-                positions.insert(position);
-                store.put_element(&elements, &position.to_be_bytes(), element)?;
-                self.has_changed_elements = true;
-                Ok(())
+                self.put_new(store, &elements, u64::midpoint(before, after), element)
             }
         }
     }
@@ -278,8 +351,8 @@ impl List {
         mut visit: impl FnMut(usize, &[u8]) -> Outcome<ControlFlow<()>>,
     ) -> Outcome {
         match &self.state {
-            State::Packed { packed, .. } => {
-                for (index, (_, bytes)) in packed.iter().enumerate().skip(from) {
+            State::Packed(inline) => {
+                for (index, (_, bytes)) in inline.packed.iter().enumerate().skip(from) {
                     if visit(index, bytes)?.is_break() {
                         break;
                     }
@@ -308,8 +381,8 @@ impl List {
         mut visit: impl FnMut(usize, &[u8]) -> Outcome<ControlFlow<()>>,
     ) -> Outcome {
         match &self.state {
-            State::Packed { packed, .. } => {
-                let entries: Vec<&[u8]> = packed.iter().map(|(_, bytes)| bytes).collect();
+            State::Packed(inline) => {
+                let entries: Vec<&[u8]> = inline.packed.iter().map(|(_, bytes)| bytes).collect();
                 for (index, bytes) in entries.iter().enumerate().take(from + 1).rev() {
                     if visit(index, bytes)?.is_break() {
                         break;
@@ -346,7 +419,7 @@ impl List {
         self.save_with(store, NewDeadline::Clear)
     }
 
-    fn save_with(self, store: &mut Store, deadline: NewDeadline) -> Outcome {
+    fn save_with(mut self, store: &mut Store, deadline: NewDeadline) -> Outcome {
         if !self.is_changed && !self.has_changed_elements {
             return Ok(());
         }
@@ -356,9 +429,10 @@ impl List {
             }
             return Ok(());
         }
+        self.pack_if_small(store)?;
         match &self.state {
-            State::Packed { packed, .. } => {
-                store.put_stored(self.db, &self.key, packed.stored(), deadline)?;
+            State::Packed(inline) => {
+                store.put_stored(self.db, &self.key, inline.packed.stored(), deadline)?;
             }
             State::Elements(_) if !self.is_changed => store.note_changed(self.db, &self.key),
             State::Elements(elements) => {
@@ -369,15 +443,12 @@ impl List {
         Ok(())
     }
 
-    /// Gives each element a record of its own if the list is too large for one.
-    fn check_size(&mut self, store: &mut Store) -> Outcome {
-        let State::Packed { packed, len } = &self.state else { return Ok(()) };
-        if store.inline_limits.takes_list(*len, packed.byte_len()) {
-            return Ok(());
-        }
+    /// Gives each element a record of its own.
+    fn unpack(&mut self, store: &mut Store) -> Outcome {
+        let State::Packed(inline) = &self.state else { return Ok(()) };
         let elements = store.new_elements(self.db, &self.key)?;
         let mut positions = CountedTree::default();
-        for ((_, bytes), nth) in packed.iter().zip(0..) {
+        for ((_, bytes), nth) in inline.packed.iter().zip(0..) {
             let position = MIDDLE + nth * GAP;
             positions.insert(position);
             store.put_element(&elements, &position.to_be_bytes(), bytes)?;
@@ -387,26 +458,7 @@ impl List {
         self.is_changed = true;
         Ok(())
     }
-
-    /// Gives all elements new positions, around the middle.
-    fn renumber(&mut self, store: &mut Store, elements: &Elements) -> Outcome {
-        let mut all = Vec::new();
-        for pair in store.scan(elements, &[], Order::Ascending)? {
-            let (position, bytes) = pair?;
-            all.push((position.to_vec(), bytes.to_vec()));
-        }
-        for (position, _) in &all {
-            store.remove_element(elements, position)?;
-        }
-        let mut renumbered = CountedTree::default();
-        let first = MIDDLE - all.len() as u64 / 2 * GAP;
-        for ((_, bytes), nth) in all.iter().zip(0..) {
-            let position = first + nth * GAP;
-            renumbered.insert(position);
-            store.put_element(elements, &position.to_be_bytes(), bytes)?;
-        }
-        *self.positions(store, elements)? = renumbered;
-        self.has_changed_elements = true;
-        Ok(())
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,10 @@
 //! when it is asked for; that of a larger one is in DRAM ([`Resident::Scores`]), made from the map when it is first asked
 //! for, and changed with it. So a change writes one record, and ranks take logarithmic time.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use super::damaged;
 use super::map::Map;
+use super::{check_ending, damaged};
 use crate::counted_tree::{CountedTree, Scored};
 use crate::failure::{Failure, Outcome};
 use crate::store::{Resident, Store};
@@ -62,7 +62,8 @@ impl SortedSet {
     ) -> Outcome<Option<f64>> {
         let before = self.score(store, member)?;
         // Zeros of both signs are equal, and the new one is kept, as by Redis.
-        if before.is_some_and(|before| before.to_bits() == score.to_bits()) {
+        // As in Redis, a zero does not change its sign.
+        if before.is_some_and(|before| before == score) {
             return Ok(before);
         }
         self.map.put(store, member, &score.to_le_bytes())?;
@@ -104,7 +105,8 @@ impl SortedSet {
         read: impl FnOnce(&CountedTree<Scored>) -> T,
     ) -> Outcome<T> {
         let Some(elements) = self.map.elements() else { return Ok(read(&self.sort(store)?)) };
-        if store.known_resident(&elements).is_none() {
+        if !matches!(store.known_resident(&elements), Some(Resident::Scores(_))) {
+            store.forget_resident(&elements);
             let scores = self.sort(store)?;
             store.resident(&elements, |_| Ok(Resident::Scores(scores)))?;
         }
@@ -123,6 +125,47 @@ impl SortedSet {
         Ok(scores)
     }
 
+    /// Whether it is one record.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.map.is_packed()
+    }
+
+    /// Removes the members of some ranks, and returns how many they are.
+    pub(crate) fn remove_ranks(
+        &mut self,
+        store: &mut Store,
+        ranks: Range<usize>,
+    ) -> Outcome<usize> {
+        let len = self.len(store)?;
+        let ranks = ranks.start..ranks.end.min(len);
+        if ranks.is_empty() {
+            return Ok(0);
+        }
+        if ranks.len() == len {
+            self.map.clear();
+            return Ok(len);
+        }
+        for member in self.members(store, ranks.clone())? {
+            check_ending(store)?;
+            self.remove(store, &member)?;
+        }
+        Ok(ranks.len())
+    }
+
+    /// The members of some ranks.
+    fn members(&self, store: &mut Store, ranks: Range<usize>) -> Outcome<Vec<Vec<u8>>> {
+        let mut members = Vec::new();
+        self.with_order(store, |order| {
+            let mut left = ranks.len();
+            let _ = order.visit(ranks.start, |(_, member)| {
+                members.push(member.to_vec());
+                left -= 1;
+                if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+        })?;
+        Ok(members)
+    }
+
     /// Writes the sorted set: what was changed is there now. One without members is no more.
     pub(crate) fn save(self, store: &mut Store) -> Outcome {
         self.map.save(store)
@@ -139,3 +182,6 @@ pub(crate) fn read_score(value: &[u8]) -> Option<f64> {
     let score = f64::from_le_bytes(value.try_into().ok()?);
     (!score.is_nan()).then_some(score)
 }
+
+#[cfg(test)]
+mod tests;
