@@ -35,6 +35,19 @@ impl<'a> Call<'a> {
         parse_i64(self.arg(index)).ok_or_else(|| NOT_AN_INTEGER.into())
     }
 
+    /// A word as a count, whose sign says how it is meant.
+    pub(crate) fn count_in_range(&self, index: usize) -> Outcome<i64> {
+        match self.integer(index)? {
+            i64::MIN => Err(format!(
+                "ERR value is out of range, value must between {} and {}",
+                -i64::MAX,
+                i64::MAX
+            )
+            .into()),
+            count => Ok(count),
+        }
+    }
+
     /// A word as the number of a database.
     pub(crate) fn database(&self, index: usize) -> Outcome<usize> {
         let number = self.integer(index)?;

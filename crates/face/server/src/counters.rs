@@ -18,6 +18,8 @@ pub(crate) struct Counters {
     pub(crate) evicted_clients: u64,
     /// Expired keys that do not count any more.
     pub(crate) expired_before: u64,
+    /// Expired fields of hashes that do not count any more.
+    pub(crate) expired_fields_before: u64,
     /// Requests that other threads executed for clients of this one.
     pub(crate) requests_forwarded: u64,
     /// Commands that borrowed parts of other threads, or asked them for reports.
@@ -31,6 +33,14 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Notes that a read found its key, or did not.
+    pub(crate) fn note_lookup(&mut self, found: bool) {
+        match found {
+            true => self.key_hits += 1,
+            false => self.key_misses += 1,
+        }
+    }
+
     /// Adds those of another thread.
     pub(crate) fn add(&mut self, other: &Self) {
         self.connections += other.connections;

@@ -10,9 +10,10 @@
 //! collection that outgrows the settings ([`crate::inline_limits`]) becomes elements; it does not shrink back, as in
 //! Redis. One without elements is no more: its key goes.
 //!
-//! [`map::Map`] is what hashes, sets and sorted sets have in common, fields with values; [`list::List`] has positions, and
-//! [`sorted_set::SortedSet`] the order by scores.
+//! [`map::Map`] is what hashes, sets and sorted sets have in common, fields with values; [`hash::Hash`] has deadlines of
+//! fields, [`list::List`] positions, and [`sorted_set::SortedSet`] the order by scores.
 
+pub(crate) mod hash;
 pub(crate) mod list;
 pub(crate) mod map;
 pub(crate) mod packed;
@@ -29,6 +30,12 @@ pub(crate) fn find(store: &mut Store, db: usize, key: &[u8], of: Type) -> Outcom
         true => Ok(Some(value)),
         false => Err(WRONG_TYPE.into()),
     }
+}
+
+/// Refuses to go on when the server has to end. Long loops call this at each step.
+#[inline]
+pub(crate) fn check_ending(store: &Store) -> Outcome {
+    if store.ending.breaks_off() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 /// The failure of a collection whose stored bytes are not as they were written.

@@ -1,14 +1,26 @@
 //! OBJECT: how a value is stored.
 
-use crate::call::Call;
+use crate::call::{Call, string};
+use crate::collection::hash::Hash;
+use crate::collection::list::List;
+use crate::collection::map::Map;
 use crate::failure::Outcome;
 use crate::number::parse_i64;
-use crate::store::Encoding;
+use crate::store::{Encoding, Store};
+use crate::stored::{Stored, Type};
 
 /// Tells the encoding that Redis would choose for such a value, or that the last command left, if it differs.
 pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
     let key = call.arg(2);
-    let value = call.get(key)?;
+    let (store, db) = (&mut call.service.store, call.client.db);
+    let value = store.get(db, key)?;
+    let of = value.as_ref().map_or(Ok(Type::String), Stored::value_type)?;
+    if of != Type::String {
+        let encoding = encoding_of_collection(store, db, key, of)?;
+        call.reply().bulk(encoding.as_bytes());
+        return Ok(());
+    }
+    let value = string(value)?;
     let noted = call.service.store.encoding(call.client.db, key);
     let encoding = value.map(|value| match value.len() {
         _ if noted == Some(Encoding::Raw) => "raw",
@@ -18,6 +30,35 @@ pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
     });
     call.reply().bulk_or_null(encoding.map(str::as_bytes));
     Ok(())
+}
+
+/// The encoding that Redis would choose for a collection, which is there.
+fn encoding_of_collection(
+    store: &mut Store,
+    db: usize,
+    key: &[u8],
+    of: Type,
+) -> Outcome<&'static str> {
+    let names = |is_packed, packed, larger| if is_packed { packed } else { larger };
+    Ok(match of {
+        Type::String | Type::Stream => of.name(),
+        Type::List => {
+            let list = List::find(store, db, key)?;
+            names(list.is_some_and(|list| list.is_packed()), "listpack", "quicklist")
+        }
+        Type::Set => match Map::find(store, db, key, of)? {
+            Some(set) if set.is_intset() => "intset",
+            set => names(set.is_some_and(|set| set.is_packed()), "listpack", "hashtable"),
+        },
+        Type::SortedSet => {
+            let set = Map::find(store, db, key, of)?;
+            names(set.is_some_and(|set| set.is_packed()), "listpack", "skiplist")
+        }
+        Type::Hash => match Hash::find(store, db, key)? {
+            Some(hash) if hash.is_packed() && hash.has_deadlines() => "listpackex",
+            hash => names(hash.is_some_and(|hash| hash.is_packed()), "listpack", "hashtable"),
+        },
+    })
 }
 
 /// The longest text that Redis embeds in an object, in bytes.
@@ -56,7 +97,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
     call.reply().simples(&[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
-        "    Tells the encoding of the value: int, embstr or raw.",
+        "    Tells the encoding of the value that Redis would choose.",
         "FREQ <key>",
         "    Is refused: there is no LFU policy.",
         "IDLETIME <key>",

@@ -1,4 +1,4 @@
-//! Looking for keys: SCAN and KEYS.
+//! Looking for keys, SCAN and KEYS, and for elements of collections: the options and the reply of HSCAN and SSCAN.
 //!
 //! SCAN goes through the partitions one after the other. A cursor is a position in a partition, times the number
 //! of partitions, plus that of the partition; position 0 is the partition's beginning, so cursor 0 is that of all.
@@ -10,11 +10,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::call::{Call, is};
+use crate::collection::hash;
 use crate::ending::Ending;
-use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX};
+use crate::failure::{Failure, NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::glob;
 use crate::number::Decimal;
 use crate::partition_set::PartitionSet;
+use crate::reply::{Protocol, Reply};
 
 pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
     let bytes_max = call.service.settings.reply_len_max();
@@ -36,14 +38,53 @@ pub(super) fn keys(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// A word as the cursor of a scan of elements, as C's `strtoul` reads it: an empty one is 0, and a sign is taken.
+pub(super) fn element_cursor(word: &[u8]) -> Outcome<u64> {
+    let (is_negative, digits) = match word {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if word.is_empty() {
+        return Ok(0);
+    }
+    let cursor = cursor(digits)?;
+    Ok(if is_negative { cursor.wrapping_neg() } else { cursor })
+}
+
+/// A word as a cursor.
+fn cursor(word: &[u8]) -> Outcome<u64> {
+    let cursor = std::str::from_utf8(word).ok().filter(|text| !text.starts_with('+'));
+    cursor.and_then(|text| text.parse().ok()).ok_or_else(|| "ERR invalid cursor".into())
+}
+
+/// The keys that have a type.
+fn of_type(
+    call: &mut Call<'_>,
+    keys: Vec<Box<[u8]>>,
+    name: Option<&[u8]>,
+) -> Outcome<Vec<Box<[u8]>>> {
+    let Some(name) = name else { return Ok(keys) };
+    let mut found = Vec::new();
+    for key in keys {
+        call.check_ending()?;
+        let value = call.service.store.get(call.client.db, &key)?;
+        let of = value.and_then(|value| value.value_type().ok());
+        if of.is_some_and(|of| is(name, of.name())) {
+            found.push(key);
+        }
+    }
+    Ok(found)
+}
+
 /// The options of SCAN.
 struct Options<'a> {
     count: usize,
     /// Bytes that the keys may take that are found.
     bytes_max: usize,
     pattern: &'a [u8],
-    /// Whether keys of other types than strings are requested: there are none.
-    other_type: bool,
+    /// The name of the type that the keys must have.
+    of_type: Option<&'a [u8]>,
     /// The end of the server, at which it looks no further.
     ending: Arc<Ending>,
 }
@@ -53,16 +94,12 @@ impl Options<'_> {
         let ending = Arc::clone(&call.service.store.ending);
         // The last key may be one too many.
         let bytes_max = call.service.settings.reply_len_max() / 2;
-        Self { count: 10, bytes_max, pattern: b"*", other_type: false, ending }
+        Self { count: 10, bytes_max, pattern: b"*", of_type: None, ending }
     }
 }
 
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
-    let cursor: u64 = std::str::from_utf8(call.arg(1))
-        .ok()
-        .filter(|text| !text.starts_with('+'))
-        .and_then(|text| text.parse().ok())
-        .ok_or("ERR invalid cursor")?;
+    let cursor = cursor(call.arg(1))?;
     let options = options(call)?;
     let partitions = call.service.store.partitions() as u64;
     let (mut at, mut position) = ((cursor % partitions) as usize, cursor / partitions);
@@ -89,7 +126,7 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         }
     };
     call.check_ending()?;
-    let found = if options.other_type { Vec::new() } else { page.found };
+    let found = of_type(call, page.found, options.of_type)?;
     let mut reply = call.reply();
     reply.array(2);
     reply.bulk(Decimal::unsigned(next).as_bytes());
@@ -110,7 +147,7 @@ fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
                     usize::try_from(count).ok().filter(|&count| count > 0).ok_or(SYNTAX)?;
             }
             () if is(word, "MATCH") => options.pattern = value,
-            () if is(word, "TYPE") => options.other_type = !is(value, "string"),
+            () if is(word, "TYPE") => options.of_type = Some(value),
             () => return Err(SYNTAX.into()),
         }
     }
@@ -119,6 +156,9 @@ fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
 
 /// Expired keys that a scan removes at most.
 const EXPIRED_MAX: usize = 128;
+
+/// Hashes with expired fields that it looks at.
+const HASHES_DUE_MAX: usize = 16;
 
 /// Bytes that a key takes beside its own, about: of the allocator, and in the reply.
 const BESIDE_KEY: usize = 48;
@@ -156,6 +196,7 @@ impl Page {
 fn expire_some(call: &mut Call<'_>) {
     if !call.service.store.in_transaction() {
         call.service.store.expire_due(EXPIRED_MAX);
+        hash::remove_due(&mut call.service.store, HASHES_DUE_MAX);
     }
 }
 
@@ -241,4 +282,92 @@ fn visit(
             return Ok(Some(place >> UNUSED_BITS));
         }
     }
+}
+
+/// The options of a scan of a collection's elements.
+pub(super) struct ElementOptions<'a> {
+    pub(super) count: u64,
+    pattern: &'a [u8],
+    /// Only fields are requested, without their values.
+    pub(super) no_values: bool,
+}
+
+impl<'a> ElementOptions<'a> {
+    /// Reads the options, from the third argument on.
+    pub(super) fn parse(call: &Call<'a>, has_values: bool) -> Outcome<Self> {
+        let mut options = Self { count: 10, pattern: b"*", no_values: false };
+        let mut words = call.args.from(3).iter();
+        while let Some(word) = words.next() {
+            match () {
+                () if has_values && is(word, "NOVALUES") => options.no_values = true,
+                () if is(word, "COUNT") => {
+                    let count = words.next().ok_or(SYNTAX)?;
+                    let count = crate::number::parse_i64(count).ok_or(NOT_AN_INTEGER)?;
+                    options.count =
+                        u64::try_from(count).ok().filter(|&count| count > 0).ok_or(SYNTAX)?;
+                }
+                () if is(word, "MATCH") => options.pattern = words.next().ok_or(SYNTAX)?,
+                () => return Err(SYNTAX.into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The reply to a scan of a collection's elements.
+pub(super) struct ElementPage<'a> {
+    /// The elements as they are replied.
+    elements: Vec<u8>,
+    count: usize,
+    bytes_max: usize,
+    pattern: &'a [u8],
+    protocol: Protocol,
+    ending: Arc<Ending>,
+}
+
+impl<'a> ElementPage<'a> {
+    pub(super) fn new(call: &Call<'_>, options: &ElementOptions<'a>) -> Self {
+        Self {
+            elements: Vec::new(),
+            count: 0,
+            bytes_max: call.service.settings.reply_len_max(),
+            pattern: options.pattern,
+            protocol: call.client.protocol,
+            ending: Arc::clone(&call.service.store.ending),
+        }
+    }
+
+    /// Adds an element, and its value if that is requested, if it matches. Of a page that is too long for its client the
+    /// rest is not needed.
+    pub(super) fn look_at(&mut self, element: &[u8], value: Option<&[u8]>) -> Outcome {
+        if self.ending.breaks_off() {
+            return Err(Failure::Interrupted);
+        }
+        let is_wanted = self.elements.len() <= self.bytes_max
+            && glob::matches(self.pattern, element, || !self.ending.breaks_off());
+        if is_wanted {
+            let mut reply = Reply { out: &mut self.elements, protocol: self.protocol };
+            reply.bulk(element);
+            value.into_iter().for_each(|value| reply.bulk(value));
+            self.count += 1 + usize::from(value.is_some());
+        }
+        Ok(())
+    }
+
+    /// Replies with the elements, and where to go on.
+    pub(super) fn reply(self, call: &mut Call<'_>, next: u64) {
+        let mut reply = call.reply();
+        reply.array(2);
+        reply.bulk(Decimal::unsigned(next).as_bytes());
+        reply.array(self.count);
+        reply.out.extend_from_slice(&self.elements);
+    }
+}
+
+/// The reply to a scan of a collection that is not there.
+pub(super) fn reply_none(call: &mut Call<'_>) {
+    let mut reply = call.reply();
+    reply.array(2);
+    reply.bulk(b"0");
+    reply.array(0);
 }

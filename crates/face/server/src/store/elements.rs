@@ -4,6 +4,7 @@
 //! key                                               value
 //! ROUTED  partition u8  id u64  element             the element's
 //! ROUTED  partition u8  0 u64   id u64              none: the collection was dropped, and its elements go (`reclaim`)
+//! ROUTED  partition u8  MAX     ..                  a hash has fields with deadlines (`field_deadlines`)
 //! ```
 //!
 //! The record of a collection's key has the collection's number (`id`), and so its elements can be found: they are in the
@@ -25,6 +26,9 @@ use super::{Result, Store};
 
 /// The collection that has the elements of dropped ones.
 const DROPPED: u64 = 0;
+
+/// The collection that has the deadlines of hashes with fields that expire.
+pub(super) const EXPIRING: u64 = u64::MAX;
 
 /// Bytes before an element's own.
 const PREFIX: usize = ROUTED.len() + 1 + 8;
@@ -49,7 +53,7 @@ pub(crate) enum Order {
 }
 
 impl Elements {
-    fn prefix(&self) -> [u8; PREFIX] {
+    pub(super) fn prefix(&self) -> [u8; PREFIX] {
         let mut prefix = [0; PREFIX];
         prefix[..ROUTED.len()].copy_from_slice(&ROUTED);
         prefix[ROUTED.len()] = self.partition as u8;
@@ -57,7 +61,7 @@ impl Elements {
         prefix
     }
 
-    fn key(&self, element: &[u8]) -> Vec<u8> {
+    pub(super) fn key(&self, element: &[u8]) -> Vec<u8> {
         [&self.prefix(), element].concat()
     }
 
@@ -77,7 +81,7 @@ impl Store {
     /// The elements of a collection that is made.
     pub(crate) fn new_elements(&mut self, db: usize, key: &[u8]) -> Result<Elements> {
         loop {
-            let id = self.random.u64(1..);
+            let id = self.random.u64(1..EXPIRING);
             let elements = self.elements(db, key, id);
             let is_dropped = self.element_record(&elements, &elements.dropped_key())?.is_some();
             if !is_dropped && self.scan(&elements, &[], Order::Ascending)?.next().is_none() {
@@ -125,7 +129,7 @@ impl Store {
         self.changes_of_elements().set_element(of.place, key, value)
     }
 
-    fn changes_of_elements(&mut self) -> &mut super::Overlay {
+    pub(super) fn changes_of_elements(&mut self) -> &mut super::Overlay {
         self.overlay.as_mut().expect("elements change in transactions")
     }
 
@@ -153,13 +157,27 @@ impl Store {
         Ok(Scan { stored: stored.peekable(), changed, next_changed: None, order })
     }
 
+    /// Bytes of the pool that elements take, so many of them at most, and how many these are. Ends early if the server does.
+    pub(crate) fn space_of_elements(&self, of: &Elements, count_max: usize) -> Result<(u64, u64)> {
+        let (mut bytes, mut count) = (0, 0);
+        for pair in self.scan(of, &[], Order::Ascending)?.take(count_max) {
+            let (element, value) = pair?;
+            bytes += self.db.space_of(PREFIX + element.len(), value.len());
+            count += 1;
+            if self.ending.breaks_off() {
+                break;
+            }
+        }
+        Ok((bytes, count))
+    }
+
     /// Lets the elements of a collection go: at once for its clients, step by step for the store.
     pub(super) fn drop_elements(&mut self, of: &Elements) -> Result<()> {
         let prefix = of.prefix();
         self.changes_of_elements().forget_elements(of.place, &prefix);
         self.change_element(of, of.dropped_key(), Some(Vec::new()))?;
         self.changes_of_elements().dropped.push(*of);
-        self.part_mut(of.partition).residents.remove(of);
+        self.part_mut(of.partition).forget(of);
         Ok(())
     }
 
@@ -224,7 +242,7 @@ impl Store {
         self.part_mut(of.partition).residents.get_mut(of)
     }
 
-    fn touch_resident(&mut self, of: &Elements) {
+    pub(super) fn touch_resident(&mut self, of: &Elements) {
         if let Some(overlay) = &mut self.overlay
             && overlay.touched.last() != Some(of)
         {
@@ -236,7 +254,7 @@ impl Store {
     pub(super) fn forget_residents(&mut self, touched: &[Elements]) {
         for of in touched {
             if let Some(part) = &mut self.parts[of.partition] {
-                part.residents.remove(of);
+                part.forget(of);
             }
         }
     }
