@@ -171,7 +171,11 @@ impl Service {
         if common.resets != self.resets {
             self.resets = common.resets;
             self.commands = CommandStats::default();
-            self.counters = Counters { expired_before: self.store.expired, expired_fields_before: self.store.expired_fields, ..Counters::default() };
+            self.counters = Counters {
+                expired_before: self.store.expired,
+                expired_fields_before: self.store.expired_fields,
+                ..Counters::default()
+            };
         }
     }
 

@@ -14,8 +14,8 @@ use std::ops::{ControlFlow, Range};
 
 use halite::Bytes;
 
-use super::damaged;
-use super::map::Map;
+use super::map::{Map, Pair};
+use super::{check_ending, damaged};
 use crate::failure::{Failure, Outcome};
 use crate::store::{FieldTimes, Store};
 use crate::stored::Type;
@@ -133,8 +133,10 @@ impl Hash {
         if self.expects_deadlines() || deadline.is_some() {
             let before = self.entry(store, field)?.map(|entry| entry.deadline);
             is_new = Some(before.is_none_or(|before| is_due(store, before)));
+            store.expired_fields += u64::from(before.is_some() && is_new == Some(true));
             self.note_deadline(store, field, before.flatten(), deadline)?;
         }
+        self.map.touch();
         let was_new = self.map.put(store, field, &encode(value, deadline))?;
         Ok(is_new.unwrap_or(was_new))
     }
@@ -243,41 +245,75 @@ impl Hash {
         })
     }
 
-    /// A random field with its value, each as likely as any other. None has expired: see [`Hash::remove_expired`].
+    /// All fields with their values, those that have not expired, if others may have: while changes are paused.
+    fn live(&self, store: &Store) -> Outcome<Option<Vec<Pair>>> {
+        if !is_due(store, self.known_deadline) {
+            return Ok(None);
+        }
+        let mut live = Vec::new();
+        self.visit(store, |field, value, _| {
+            check_ending(store)?;
+            live.push((field.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(Some(live))
+    }
+
+    /// A random field with its value, each as likely as any other.
     pub(crate) fn sample(
         &self,
         store: &mut Store,
-        random: impl FnMut() -> u64,
-    ) -> Outcome<Option<(Vec<u8>, Vec<u8>)>> {
+        mut random: impl FnMut() -> u64,
+    ) -> Outcome<Option<Pair>> {
+        if let Some(mut live) = self.live(store)? {
+            let nth = random().checked_rem(live.len() as u64);
+            return Ok(nth.map(|nth| live.swap_remove(nth as usize)));
+        }
         let sample = self.map.sample(store, random)?;
         sample.map(|pair| self.with_own_value(pair)).transpose()
     }
 
-    fn with_own_value(&self, (field, mut value): (Vec<u8>, Vec<u8>)) -> Outcome<(Vec<u8>, Vec<u8>)> {
+    fn with_own_value(&self, (field, mut value): Pair) -> Outcome<Pair> {
         let (_, own) = decode(&value).ok_or_else(|| self.no_value())?;
         value.drain(..value.len() - own.len());
         Ok((field, value))
     }
 
-    /// [`Map::sample_distinct`]; no field has expired.
+    /// [`Map::sample_distinct`] of the fields that have not expired.
     pub(crate) fn sample_distinct(
         &self,
         store: &mut Store,
         count: usize,
-        random: impl FnMut() -> u64,
-    ) -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
+        mut random: impl FnMut() -> u64,
+    ) -> Outcome<Vec<Pair>> {
+        if let Some(mut live) = self.live(store)? {
+            while live.len() > count {
+                live.swap_remove((random() % live.len() as u64) as usize);
+            }
+            return Ok(live);
+        }
         let drawn = self.map.sample_distinct(store, count, random)?;
         drawn.into_iter().map(|pair| self.with_own_value(pair)).collect()
     }
 
-    /// [`Map::draw`]; no field has expired.
+    /// [`Map::draw`] of the fields that have not expired, of which there is one.
     pub(crate) fn draw(
         &self,
         store: &mut Store,
         count: u64,
-        random: impl FnMut() -> u64,
+        mut random: impl FnMut() -> u64,
         mut visit: impl FnMut(&[u8], &[u8]) -> Outcome<ControlFlow<()>>,
     ) -> Outcome {
+        if let Some(live) = self.live(store)? {
+            for _ in 0..count {
+                let Some(nth) = random().checked_rem(live.len() as u64) else { break };
+                let (field, value) = &live[nth as usize];
+                if visit(field, value)?.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
         self.map.draw(store, count, random, |field, stored| {
             let (_, value) = decode(stored).ok_or_else(|| self.no_value())?;
             visit(field, value)
@@ -368,19 +404,23 @@ impl Hash {
     }
 
     /// Removes all fields that have expired, for a command that only reads; returns the hash, if any field is left.
-    pub(crate) fn without_expired(
-        mut self,
-        store: &mut Store,
-    ) -> Outcome<Option<Self>> {
-        if !is_due(store, self.known_deadline) || store.is_paused {
+    pub(crate) fn without_expired(mut self, store: &mut Store) -> Outcome<Option<Self>> {
+        if !is_due(store, self.known_deadline) {
             return Ok(Some(self));
+        }
+        if store.is_paused {
+            return Ok((self.live_len(store)? > 0).then_some(self));
         }
         let (db, key) = (self.db, self.key.clone());
         apart(store, |store| {
             self.remove_expired(store, usize::MAX)?;
             self.save(store)
         })?;
-        Self::find(store, db, &key)
+        // If they cannot be removed now, they are hidden.
+        match Self::find(store, db, &key)? {
+            Some(hash) => Ok((hash.live_len(store)? > 0).then_some(hash)),
+            None => Ok(None),
+        }
     }
 }
 
@@ -462,23 +502,5 @@ pub(super) fn own_value(stored: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn a_value_comes_back_with_its_deadline(value: Vec<u8>, deadline: Option<u64>) {
-            let stored = encode(&value, deadline);
-            prop_assert_eq!(decode(&stored), Some((deadline, &value[..])));
-        }
-
-        #[test]
-        fn any_bytes_are_a_value_or_none(bytes: Vec<u8>) {
-            if let Some((deadline, value)) = decode(&bytes) {
-                prop_assert_eq!(encode(value, deadline), bytes);
-            }
-        }
-    }
-}
+#[path = "hash_tests.rs"]
+mod tests;

@@ -43,6 +43,9 @@ const DRAWN_AMONG_MAX: u64 = 24;
 /// Draws of a field that are in vain at most: more are so improbable that the map must have no field.
 const DRAWS_MAX: usize = 10_000;
 
+/// A field and its value.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
+
 /// A map, as a command has it.
 #[derive(Debug)]
 pub(crate) struct Map {
@@ -56,6 +59,8 @@ pub(crate) struct Map {
     is_changed: bool,
     /// Whether elements were changed.
     has_changed_elements: bool,
+    /// Whether it counts as changed, whatever was changed.
+    is_touched: bool,
 }
 
 #[derive(Debug)]
@@ -83,9 +88,9 @@ impl Map {
                 None => return Err(damaged(key, "it has no number")),
             },
         };
-        let key = key.to_vec();
-        let (was_there, is_changed, has_changed_elements) = (true, false, false);
-        Ok(Some(Self { db, key, of, state, was_there, is_changed, has_changed_elements }))
+        let mut map = Self::new(db, key, of);
+        (map.state, map.was_there) = (state, true);
+        Ok(Some(map))
     }
 
     /// The map at a key, or a new one that is there once it is saved.
@@ -103,7 +108,13 @@ impl Map {
             was_there: false,
             is_changed: false,
             has_changed_elements: false,
+            is_touched: false,
         }
+    }
+
+    /// Lets it count as changed when it is saved: those who watch its key are told.
+    pub(crate) fn touch(&mut self) {
+        self.is_touched = true;
     }
 
     /// Whether it is one record.
@@ -174,7 +185,11 @@ impl Map {
             return Ok(is_new);
         }
         let State::Elements(elements) = self.state else { return Ok(false) };
-        let is_new = !self.contains(store, field)?;
+        let before = self.get(store, field)?;
+        if before.as_deref() == Some(value) {
+            return Ok(false);
+        }
+        let is_new = before.is_none();
         put_element(store, &elements, field, value)?;
         self.has_changed_elements = true;
         if is_new {
@@ -322,7 +337,7 @@ impl Map {
         &self,
         store: &mut Store,
         mut random: impl FnMut() -> u64,
-    ) -> Outcome<Option<(Vec<u8>, Vec<u8>)>> {
+    ) -> Outcome<Option<Pair>> {
         let len = self.len(store)?;
         if len == 0 {
             return Ok(None);
@@ -364,7 +379,7 @@ impl Map {
         store: &mut Store,
         count: usize,
         mut random: impl FnMut() -> u64,
-    ) -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
+    ) -> Outcome<Vec<Pair>> {
         let len = self.len(store)? as usize;
         if !self.is_packed() && count <= len / 3 {
             let (mut drawn, mut seen) = (Vec::new(), HashSet::new());
@@ -407,7 +422,10 @@ impl Map {
                     visit(field, value)?
                 }
                 None => {
-                    let Some((field, value)) = self.sample(store, &mut random)? else { break };
+                    let pair = self.sample(store, &mut random)?;
+                    let (field, value) = pair.ok_or_else(|| {
+                        damaged(&self.key, "it has fewer fields than were counted")
+                    })?;
                     visit(&field, &value)?
                 }
             };
@@ -419,7 +437,7 @@ impl Map {
     }
 
     /// All fields with their values.
-    pub(crate) fn to_vec(&self, store: &Store) -> Outcome<Vec<(Vec<u8>, Vec<u8>)>> {
+    pub(crate) fn to_vec(&self, store: &Store) -> Outcome<Vec<Pair>> {
         let mut all = Vec::new();
         self.visit(store, |field, value| {
             check_ending(store)?;
@@ -452,7 +470,11 @@ impl Map {
             return Ok(());
         }
         match &self.state {
-            _ if !self.is_changed && !self.has_changed_elements => {}
+            _ if !self.is_changed && !self.has_changed_elements => {
+                if self.is_touched {
+                    store.note_changed(self.db, &self.key);
+                }
+            }
             State::Elements(_) if !self.is_changed => store.note_changed(self.db, &self.key),
             State::Packed(packed) => {
                 store.put_stored(self.db, &self.key, packed.stored(), deadline)?;

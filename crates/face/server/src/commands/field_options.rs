@@ -17,11 +17,7 @@ pub(super) const NO_COUNT: &str = "ERR Number of fields must be a positive integ
 pub(super) const COUNT_TOO_SMALL: &str = "ERR Parameter `numFields` should be greater than 0";
 
 /// The fields behind the word FIELDS and their number, which end the request. `no_count` refuses a number that is none.
-pub(super) fn fields<'a>(
-    call: &Call<'a>,
-    at: usize,
-    no_count: &'static str,
-) -> Outcome<Args<'a>> {
+pub(super) fn fields<'a>(call: &Call<'a>, at: usize, no_count: &'static str) -> Outcome<Args<'a>> {
     if !call.args.get(at).is_some_and(|word| is(word, "FIELDS")) {
         return Err(NO_FIELDS.into());
     }
@@ -121,12 +117,15 @@ impl<'a> SetFields<'a> {
                     return Ok(Self { presence, deadline, pairs });
                 }
                 Some(_) if deadline.is_some() => return Err(ONE_DEADLINE.into()),
-                None if is(word, "KEEPTTL") && deadline.is_some() => return Err(ONE_DEADLINE.into()),
+                None if is(word, "KEEPTTL") && deadline.is_some() => {
+                    return Err(ONE_DEADLINE.into());
+                }
                 None if is(word, "KEEPTTL") => deadline = Some(FieldDeadline::Kept),
                 Some(clock) => {
                     let time = call.args.get(at).ok_or("ERR missing expire time")?;
                     at += 1;
-                    deadline = Some(FieldDeadline::At(self::deadline(call, clock, time, "hsetex")?));
+                    deadline =
+                        Some(FieldDeadline::At(self::deadline(call, clock, time, "hsetex")?));
                 }
                 None if is(word, "FXX") || is(word, "FNX") => {
                     if presence.is_some() {

@@ -208,11 +208,15 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
     let mut hash = find_or_new(call)?;
     let (store, field) = (&mut call.service.store, call.args.get(2).unwrap_or_default());
     let old = hash.get(store, field)?;
-    let number = match &old {
-        Some(old) => LongDouble::parse(old.value()).ok_or("ERR hash value is not a float")?,
-        None => LongDouble::ZERO,
+    let sum = match &old {
+        Some(old) if is_infinite(old.value()) => None,
+        Some(old) => {
+            let number = LongDouble::parse(old.value());
+            number.ok_or("ERR hash value is not a float")?.add(amount)
+        }
+        None => Some(amount),
     };
-    let sum = number.add(amount).ok_or("ERR increment would produce NaN or Infinity")?;
+    let sum = sum.ok_or("ERR increment would produce NaN or Infinity")?;
     let deadline = old.and_then(|old| old.deadline);
     let text = sum.to_text();
     hash.put(store, field, text.as_bytes(), deadline)?;
@@ -265,10 +269,15 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
             begin_random(call, count as usize, with_values);
             let mut random = std::mem::replace(&mut call.service.random, Rng::with_seed(0));
             let (store, mut reply) = LongReply::of(call);
-            let drawn = hash.draw(store, count, || random.u64(..), |field, value| {
-                write_random(&mut reply.write(), field, with_values.then_some(value));
-                reply.go_on()
-            });
+            let drawn = hash.draw(
+                store,
+                count,
+                || random.u64(..),
+                |field, value| {
+                    write_random(&mut reply.write(), field, with_values.then_some(value));
+                    reply.go_on()
+                },
+            );
             call.service.random = random;
             drawn?;
         }

@@ -40,12 +40,7 @@ pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn bytes_of_elements(
-    call: &mut Call<'_>,
-    value: &Stored,
-    id: u64,
-    samples: usize,
-) -> Outcome<u64> {
+fn bytes_of_elements(call: &mut Call<'_>, value: &Stored, id: u64, samples: usize) -> Outcome<u64> {
     let (db, key, store) =
         (call.client.db, call.args.get(2).unwrap_or_default(), &mut call.service.store);
     let elements = store.elements(db, key, id);

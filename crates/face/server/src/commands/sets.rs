@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::call::Call;
-use crate::collection::map::Map;
+use crate::collection::map::{Map, Pair};
 use crate::failure::{Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::stored::Type;
@@ -29,11 +29,7 @@ pub(super) fn sadd(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
     for member in call.args.from(2) {
         call.check_ending()?;
-        let store = &mut call.service.store;
-        if !set.contains(store, member)? {
-            set.put(store, member, b"")?;
-            count += 1;
-        }
+        count += i64::from(set.put(&mut call.service.store, member, b"")?);
     }
     set.save(&mut call.service.store)?;
     call.reply().integer(count);
@@ -199,12 +195,7 @@ fn pop_many(call: &mut Call<'_>) -> Outcome {
 
 /// Removes members from a set. Where most are removed, those that are left are known: they become a set of their own, and
 /// the elements of the other one go without being touched.
-fn take_out(
-    call: &mut Call<'_>,
-    mut set: Map,
-    popped: &[(Vec<u8>, Vec<u8>)],
-    left: &[(Vec<u8>, Vec<u8>)],
-) -> Outcome {
+fn take_out(call: &mut Call<'_>, mut set: Map, popped: &[Pair], left: &[Pair]) -> Outcome {
     if left.is_empty() || set.is_packed() {
         for (member, _) in popped {
             call.check_ending()?;
@@ -254,10 +245,15 @@ pub(super) fn srandmember(call: &mut Call<'_>) -> Outcome {
             let mut random = std::mem::replace(&mut call.service.random, Rng::with_seed(0));
             let (store, mut reply) = LongReply::of(call);
             reply.write().array(count as usize);
-            let drawn = set.draw(store, count, || random.u64(..), |member, _| {
-                reply.write().bulk(member);
-                reply.go_on()
-            });
+            let drawn = set.draw(
+                store,
+                count,
+                || random.u64(..),
+                |member, _| {
+                    reply.write().bulk(member);
+                    reply.go_on()
+                },
+            );
             call.service.random = random;
             drawn?;
         }
@@ -273,9 +269,8 @@ pub(super) fn sscan(call: &mut Call<'_>) -> Outcome {
     };
     let options = ElementOptions::parse(call, false)?;
     let mut page = scan::ElementPage::new(call, &options);
-    let next = set.scan(&call.service.store, cursor, options.count, |member, _| {
-        page.look_at(member, None)
-    })?;
+    let next = set
+        .scan(&call.service.store, cursor, options.count, |member, _| page.look_at(member, None))?;
     page.reply(call, next);
     Ok(())
 }

@@ -202,7 +202,8 @@ fn weigh(store: &mut Store, db: usize, element: &[u8], options: &Options<'_>) ->
         Some(Some(text)) => text,
         Some(None) => return Ok(Weight::Number(0.0)),
     };
-    let number = parse_number(text).ok_or("ERR One or more scores can't be converted into double")?;
+    let number =
+        parse_number(text).ok_or("ERR One or more scores can't be converted into double")?;
     Ok(Weight::Number(number))
 }
 
@@ -225,7 +226,8 @@ fn parse_number(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
     }
-    let text = str::from_utf8(text).ok()?.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
+    let text =
+        str::from_utf8(text).ok()?.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
     let number: f64 = text.parse().ok()?;
     let is_named_infinite = text.trim_start_matches(['-', '+']).starts_with(['i', 'I']);
     (!number.is_nan() && (number.is_finite() || is_named_infinite)).then_some(number)
@@ -288,16 +290,18 @@ fn store_result(
     options: &Options<'_>,
 ) -> Outcome {
     let (db, store) = (call.client.db, &mut call.service.store);
-    let mut list = List::new(db, target);
+    // A key that cannot be read refuses the command before it changes anything.
+    let mut found = Vec::new();
     for element in wanted {
         check_ending(store)?;
-        if options.get.is_empty() {
-            list.push(store, End::Right, element)?;
-        }
         for pattern in &options.get {
-            let found = look_up(store, db, pattern, element)?;
-            list.push(store, End::Right, &found.unwrap_or_default())?;
+            found.push(look_up(store, db, pattern, element)?.unwrap_or_default());
         }
+    }
+    let mut list = List::new(db, target);
+    for element in if options.get.is_empty() { wanted } else { &found } {
+        check_ending(store)?;
+        list.push(store, End::Right, element)?;
     }
     list.save_new(store)?;
     call.reply().integer((wanted.len() * options.get.len().max(1)) as i64);
