@@ -19,7 +19,7 @@ pub(crate) struct InlineLimits {
 impl Default for InlineLimits {
     fn default() -> Self {
         Self {
-            hash_entries: 128,
+            hash_entries: 512,
             hash_value: 64,
             intset_entries: 512,
             set_entries: 128,

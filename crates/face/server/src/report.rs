@@ -29,6 +29,8 @@ pub(crate) struct Report {
     /// By database: keys that expire, and the sum of their deadlines.
     pub(crate) expiring: Vec<(usize, u128)>,
     pub(crate) expired: u64,
+    /// Fields of hashes that expired.
+    pub(crate) expired_fields: u64,
     pub(crate) changes: u64,
     /// The changes since a client last had all writes made durable.
     pub(crate) changes_since_save: u64,
@@ -76,6 +78,7 @@ impl Report {
             *mine = (mine.0 + others.0, mine.1 + others.1);
         }
         self.expired += other.expired;
+        self.expired_fields += other.expired_fields;
         self.changes += other.changes;
         self.changes_since_save += other.changes_since_save;
         self.blocked += other.blocked;

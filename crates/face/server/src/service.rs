@@ -175,7 +175,7 @@ impl Service {
         }
         self.slow = common.settings.slow();
         self.settings = common.settings;
-        self.store.inline_limits = self.settings.inline_limits.clone();
+        self.store.inline_limits.clone_from(&self.settings.inline_limits);
         self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
         if common.saves != self.saves {
@@ -185,7 +185,11 @@ impl Service {
         if common.resets != self.resets {
             self.resets = common.resets;
             self.commands = CommandStats::default();
-            self.counters = Counters { expired_before: self.store.expired, ..Counters::default() };
+            self.counters = Counters {
+                expired_before: self.store.expired,
+                expired_fields_before: self.store.expired_fields,
+                ..Counters::default()
+            };
         }
     }
 
@@ -255,6 +259,7 @@ impl Service {
                 + self.store.kept_bytes(),
             expiring: (0..self.settings.databases).map(|db| self.store.expiring(db, own)).collect(),
             expired: self.store.expired - self.counters.expired_before,
+            expired_fields: self.store.expired_fields - self.counters.expired_fields_before,
             changes: self.store.changes,
             changes_since_save: self.changes_since_save(),
             blocked: self.blocked

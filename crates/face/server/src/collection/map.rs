@@ -12,13 +12,15 @@
 //! Costs of a larger map: a read of a field is one read of the engine; a change is one record. The number of fields is
 //! counted when it is first asked for, and known in DRAM from then on.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use halite::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
+use super::hash::own_value;
 use super::packed::{Entry, Packed};
-use super::{damaged, find};
+use super::{check_ending, damaged, find};
 use crate::failure::Outcome;
 use crate::store::{Elements, NewDeadline, Order, Resident, Store};
 use crate::stored::{IN_ELEMENTS, Type, collection_id};
@@ -32,8 +34,17 @@ const WHOLE: u8 = 0;
 /// In the place behind the hash: a digest of the field follows, and the value has the field.
 const DIGEST: u8 = 1;
 
-/// Elements from a random place among which one is drawn: gaps between hashes differ in length.
-const DRAWN_AMONG: usize = 16;
+/// Fields that a part of the space of hashes has on average, at least, from which one is drawn.
+const DRAWN_AMONG: u64 = 4;
+
+/// Twice [`DRAWN_AMONG`] are the average at most; hardly a part has more than so many.
+const DRAWN_AMONG_MAX: u64 = 24;
+
+/// Draws of a field that are in vain at most: more are so improbable that the map must have no field.
+const DRAWS_MAX: usize = 10_000;
+
+/// A field and its value.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 /// A map, as a command has it.
 #[derive(Debug)]
@@ -48,6 +59,8 @@ pub(crate) struct Map {
     is_changed: bool,
     /// Whether elements were changed.
     has_changed_elements: bool,
+    /// Whether it counts as changed, whatever was changed.
+    is_touched: bool,
 }
 
 #[derive(Debug)]
@@ -75,9 +88,9 @@ impl Map {
                 None => return Err(damaged(key, "it has no number")),
             },
         };
-        let key = key.to_vec();
-        let (was_there, is_changed, has_changed_elements) = (true, false, false);
-        Ok(Some(Self { db, key, of, state, was_there, is_changed, has_changed_elements }))
+        let mut map = Self::new(db, key, of);
+        (map.state, map.was_there) = (state, true);
+        Ok(Some(map))
     }
 
     /// The map at a key, or a new one that is there once it is saved.
@@ -95,7 +108,13 @@ impl Map {
             was_there: false,
             is_changed: false,
             has_changed_elements: false,
+            is_touched: false,
         }
+    }
+
+    /// Lets it count as changed when it is saved: those who watch its key are told.
+    pub(crate) fn touch(&mut self) {
+        self.is_touched = true;
     }
 
     /// Whether it is one record.
@@ -166,7 +185,11 @@ impl Map {
             return Ok(is_new);
         }
         let State::Elements(elements) = self.state else { return Ok(false) };
-        let is_new = !self.contains(store, field)?;
+        let before = self.get(store, field)?;
+        if before.as_deref() == Some(value) {
+            return Ok(false);
+        }
+        let is_new = before.is_none();
         put_element(store, &elements, field, value)?;
         self.has_changed_elements = true;
         if is_new {
@@ -311,37 +334,123 @@ impl Map {
         Ok(next)
     }
 
-    /// A random field with its value, each about as likely as any other; `None` of an empty map.
+    /// A random field with its value, each as likely as any other; `None` of an empty map.
+    ///
+    /// The space of hashes is divided into parts of one length, with some fields each. A part is drawn, and a number: if the
+    /// part has a field of this number, it is the one; if not, both are drawn anew. So fields in parts that have few are not
+    /// preferred.
     pub(crate) fn sample(
         &self,
-        store: &Store,
+        store: &mut Store,
         mut random: impl FnMut() -> u64,
-    ) -> Outcome<Option<(Vec<u8>, Vec<u8>)>> {
+    ) -> Outcome<Option<Pair>> {
+        let len = self.len(store)?;
+        if len == 0 {
+            return Ok(None);
+        }
         let elements = match &self.state {
             State::Packed(packed) => {
-                let count = packed.iter().count() / 2;
-                let Some(nth) = random().checked_rem(count as u64) else { return Ok(None) };
-                let pair = pairs(packed).nth(nth as usize);
+                let pair = pairs(packed).nth((random() % len) as usize);
                 return Ok(pair.map(|(field, value)| (field.to_vec(), value.to_vec())));
             }
             State::Elements(elements) => elements,
         };
-        let mut found = None;
-        let mut left = random() as usize % DRAWN_AMONG;
-        for from in [random() as u32, 0] {
-            self.visit_from(store, elements, from, |_, field, value| {
-                found = Some((field.to_vec(), value.to_vec()));
+        let bits = (len / DRAWN_AMONG).max(1).ilog2().min(u32::BITS);
+        let numbers = if bits == 0 { len } else { DRAWN_AMONG_MAX };
+        for _ in 0..DRAWS_MAX {
+            let (part, mut left) = (random() & ((1 << bits) - 1), random() % numbers);
+            let shift = u32::BITS - bits;
+            let mut found = None;
+            self.visit_from(store, elements, (part << shift) as u32, |hash, field, value| {
+                if u64::from(hash) >> shift != part {
+                    return Ok(ControlFlow::Break(()));
+                }
                 if left == 0 {
+                    found = Some((field.to_vec(), value.to_vec()));
                     return Ok(ControlFlow::Break(()));
                 }
                 left -= 1;
                 Ok(ControlFlow::Continue(()))
             })?;
-            if left == 0 && found.is_some() {
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Different random fields, so many if there are, in random order; each choice is as likely as any other.
+    pub(crate) fn sample_distinct(
+        &self,
+        store: &mut Store,
+        count: usize,
+        mut random: impl FnMut() -> u64,
+    ) -> Outcome<Vec<Pair>> {
+        let len = self.len(store)? as usize;
+        if !self.is_packed() && count <= len / 3 {
+            let (mut drawn, mut seen) = (Vec::new(), HashSet::new());
+            while drawn.len() < count {
+                check_ending(store)?;
+                let Some(pair) = self.sample(store, &mut random)? else { break };
+                if seen.insert(pair.0.clone()) {
+                    drawn.push(pair);
+                }
+            }
+            return Ok(drawn);
+        }
+        let mut all = self.to_vec(store)?;
+        let count = count.min(all.len());
+        for at in 0..count {
+            let other = at + (random() % (all.len() - at) as u64) as usize;
+            all.swap(at, other);
+        }
+        all.truncate(count);
+        Ok(all)
+    }
+
+    /// Draws so many random fields, of which some may be the same, until `visit` breaks or fails.
+    pub(crate) fn draw(
+        &self,
+        store: &mut Store,
+        count: u64,
+        mut random: impl FnMut() -> u64,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome {
+        let packed: Option<Vec<_>> = match &self.state {
+            State::Packed(packed) => Some(pairs(packed).collect()),
+            State::Elements(_) => None,
+        };
+        for _ in 0..count {
+            let go_on = match &packed {
+                Some(all) if all.is_empty() => break,
+                Some(all) => {
+                    let (field, value) = all[(random() % all.len() as u64) as usize];
+                    visit(field, value)?
+                }
+                None => {
+                    let pair = self.sample(store, &mut random)?;
+                    let (field, value) = pair.ok_or_else(|| {
+                        damaged(&self.key, "it has fewer fields than were counted")
+                    })?;
+                    visit(&field, &value)?
+                }
+            };
+            if go_on.is_break() {
                 break;
             }
         }
-        Ok(found)
+        Ok(())
+    }
+
+    /// All fields with their values.
+    pub(crate) fn to_vec(&self, store: &Store) -> Outcome<Vec<Pair>> {
+        let mut all = Vec::new();
+        self.visit(store, |field, value| {
+            check_ending(store)?;
+            all.push((field.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(all)
     }
 
     /// Writes the map: what was changed is there now. A map without fields is no more.
@@ -367,7 +476,11 @@ impl Map {
             return Ok(());
         }
         match &self.state {
-            _ if !self.is_changed && !self.has_changed_elements => {}
+            _ if !self.is_changed && !self.has_changed_elements => {
+                if self.is_touched {
+                    store.note_changed(self.db, &self.key);
+                }
+            }
             State::Elements(_) if !self.is_changed => store.note_changed(self.db, &self.key),
             State::Packed(packed) => {
                 store.put_stored(self.db, &self.key, packed.stored(), deadline)?;
@@ -390,8 +503,7 @@ impl Map {
             _ => (limits.set_entries, limits.set_value),
         };
         let is_short = match self.of {
-            // A value has a byte before it.
-            Type::Hash => field.len() <= longest && value.len() <= longest + 9,
+            Type::Hash => field.len() <= longest && own_value(value).len() <= longest,
             _ => field.len() <= longest,
         };
         let count = || packed.iter().count() / 2;

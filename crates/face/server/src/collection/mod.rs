@@ -10,9 +10,10 @@
 //! collection that outgrows the settings ([`crate::inline_limits`]) becomes elements; as in Redis, only a list becomes one
 //! record again, when it has shrunk to half of the limit. One without elements is no more: its key goes.
 //!
-//! [`map::Map`] is what hashes, sets and sorted sets have in common, fields with values; [`list::List`] has positions, and
-//! [`sorted_set::SortedSet`] the order by scores.
+//! [`map::Map`] is what hashes, sets and sorted sets have in common, fields with values; [`hash::Hash`] has deadlines of
+//! fields, [`list::List`] positions, and [`sorted_set::SortedSet`] the order by scores.
 
+pub(crate) mod hash;
 pub(crate) mod list;
 mod listpack;
 pub(crate) mod map;

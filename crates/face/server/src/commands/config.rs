@@ -31,6 +31,20 @@ const fn settable(name: &'static str, get: fn(&Service) -> String, set: Set) -> 
     Parameter { name, get, set: Some(set) }
 }
 
+/// A limit of [`crate::inline_limits`].
+macro_rules! limit {
+    ($name:literal, $field:ident) => {
+        settable(
+            $name,
+            |service| service.settings.inline_limits.$field.to_string(),
+            |settings, value| {
+                settings.inline_limits.$field = integer(value, 0..=i64::MAX)? as usize;
+                Ok(())
+            },
+        )
+    };
+}
+
 /// The longest value of a setting, in bytes: each thread has a copy.
 const VALUE_LEN_MAX: usize = 4 << 10;
 /// The longest slowlog: each command in it may take some kilobytes.
@@ -130,6 +144,13 @@ static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    limit!("hash-max-listpack-entries", hash_entries),
+    limit!("hash-max-ziplist-entries", hash_entries),
+    limit!("hash-max-listpack-value", hash_value),
+    limit!("hash-max-ziplist-value", hash_value),
+    limit!("set-max-intset-entries", intset_entries),
+    limit!("set-max-listpack-entries", set_entries),
+    limit!("set-max-listpack-value", set_value),
     fixed("maxmemory-policy", |_| "noeviction".to_owned()),
     fixed("port", |service| service.settings.port.to_string()),
     settable(
@@ -236,8 +257,8 @@ static OTHER_NAMES: &[&str] = &[
     "cluster-port", "cluster-preferred-endpoint-type", "cluster-replica-no-failover", "cluster-replica-validity-factor",
     "cluster-require-full-coverage", "cluster-slave-no-failover", "cluster-slave-validity-factor", "crash-log-enabled",
     "crash-memcheck-enabled", "daemonize", "dbfilename", "disable-thp",
-    "dynamic-hz", "enable-module-command", "enable-protected-configs", "hash-max-listpack-entries",
-    "hash-max-listpack-value", "hash-max-ziplist-entries", "hash-max-ziplist-value", "hll-sparse-max-bytes",
+    "dynamic-hz", "enable-module-command", "enable-protected-configs", 
+    "hll-sparse-max-bytes",
     "hz", "ignore-warnings", "io-threads", "io-threads-do-reads",
     "jemalloc-bg-thread", "latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
     "lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del", "lazyfree-lazy-user-flush",
@@ -253,7 +274,7 @@ static OTHER_NAMES: &[&str] = &[
     "repl-ping-slave-period", "repl-timeout", "replica-announce-ip", "replica-announce-port",
     "replica-announced", "replica-ignore-disk-write-errors", "replica-ignore-maxmemory", "replica-lazy-flush",
     "replica-priority", "replica-read-only", "replica-serve-stale-data", "replicaof",
-    "sanitize-dump-payload", "server_cpulist", "set-max-intset-entries", "set-proc-title",
+    "sanitize-dump-payload", "server_cpulist", "set-proc-title",
     "shutdown-on-sigint", "shutdown-on-sigterm", "shutdown-timeout", "slave-announce-ip",
     "slave-announce-port", "slave-ignore-maxmemory", "slave-lazy-flush", "slave-priority",
     "slave-read-only", "slave-serve-stale-data", "slaveof", "socket-mark-id",

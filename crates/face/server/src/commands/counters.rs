@@ -59,7 +59,8 @@ pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-fn is_infinite(text: &[u8]) -> bool {
+/// Whether a text is infinity, of either sign.
+pub(super) fn is_infinite(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     text.eq_ignore_ascii_case(b"inf") || text.eq_ignore_ascii_case(b"infinity")
 }

@@ -157,6 +157,7 @@ fn stats(_: &Service, report: &Report, text: &mut String) {
         "total_net_output_bytes": counters.output_bytes,
         "rejected_connections": counters.connections_rejected,
         "expired_keys": report.expired,
+        "expired_subkeys": report.expired_fields,
         "evicted_keys": 0,
         "evicted_clients": counters.evicted_clients,
         "keyspace_hits": counters.key_hits,

@@ -3,25 +3,67 @@
 use std::fmt::Write as _;
 
 use crate::call::{Call, is};
+use crate::collection::list::List;
+use crate::collection::map::Map;
+use crate::collection::sorted_set::SortedSet;
 use crate::failure::{Outcome, SYNTAX};
 use crate::report::{Details, Report};
+use crate::stored::{Stored, Type, collection_id};
 
-/// Replies with the bytes of the pool that a key's record takes; SAMPLES has no effect, since a value is one string.
+/// Elements of a larger collection that are looked at if the client does not say how many.
+const SAMPLES: usize = 5;
+
+/// Replies with the bytes of the pool that a key's record takes, and those of a larger collection's elements, as some of
+/// them say, and of what is known of it in DRAM.
 pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
-    match (call.args.get(3), call.args.len()) {
-        (None, _) => {}
-        (Some(word), 5) if is(word, "SAMPLES") && call.integer(4)? >= 0 => {}
+    let samples = match (call.args.get(3), call.args.len()) {
+        (None, _) => SAMPLES,
+        (Some(word), 5) if is(word, "SAMPLES") && call.integer(4)? >= 0 => {
+            match call.integer(4)? as usize {
+                0 => usize::MAX,
+                samples => samples,
+            }
+        }
         _ => return Err(SYNTAX.into()),
-    }
+    };
     let key = call.arg(2);
     match call.service.store.get(call.client.db, key)? {
         Some(value) => {
-            let bytes = call.service.store.space_of(key.len(), &value);
+            let mut bytes = call.service.store.space_of(key.len(), &value);
+            if let Some(id) = collection_id(value.bytes()) {
+                bytes += bytes_of_elements(call, &value, id, samples)?;
+            }
             call.reply().integer(bytes as i64);
         }
         None => call.reply().null(),
     }
     Ok(())
+}
+
+fn bytes_of_elements(call: &mut Call<'_>, value: &Stored, id: u64, samples: usize) -> Outcome<u64> {
+    let (db, key, store) =
+        (call.client.db, call.args.get(2).unwrap_or_default(), &mut call.service.store);
+    let elements = store.elements(db, key, id);
+    let (mut bytes, mut count) = store.space_of_elements(&elements, samples)?;
+    if count == samples as u64 {
+        let of = value.value_type()?;
+        let len = match of {
+            Type::List => List::find(store, db, key)?.map(|list| list.len(store)),
+            Type::SortedSet => SortedSet::find(store, db, key)?.map(|set| set.len(store)),
+            Type::Hash | Type::Set => {
+                let map = Map::find(store, db, key, of)?;
+                map.map(|map| map.len(store).map(|len| len as usize))
+            }
+            Type::String | Type::Stream => {
+                (bytes, count) = store.space_of_elements(&elements, usize::MAX)?;
+                None
+            }
+        };
+        if let Some(len) = len {
+            bytes = (u128::from(bytes) * len? as u128 / u128::from(count.max(1))) as u64;
+        }
+    }
+    Ok(bytes + store.known_resident(&elements).map_or(0, |resident| resident.bytes() as u64))
 }
 
 /// Memory that the server accounts for, in bytes. The rest of the process is code, stacks, and the allocator's

@@ -1,6 +1,7 @@
 //! OBJECT: how a value is stored.
 
 use crate::call::{Call, string};
+use crate::collection::hash::Hash;
 use crate::collection::list::List;
 use crate::collection::map::Map;
 use crate::failure::Outcome;
@@ -53,10 +54,10 @@ fn encoding_of_collection(
             let set = Map::find(store, db, key, of)?;
             names(set.is_some_and(|set| set.is_packed()), "listpack", "skiplist")
         }
-        Type::Hash => {
-            let hash = Map::find(store, db, key, of)?;
-            names(hash.is_some_and(|hash| hash.is_packed()), "listpack", "hashtable")
-        }
+        Type::Hash => match Hash::find(store, db, key)? {
+            Some(hash) if hash.is_packed() && hash.has_deadlines() => "listpackex",
+            hash => names(hash.is_some_and(|hash| hash.is_packed()), "listpack", "hashtable"),
+        },
     })
 }
 

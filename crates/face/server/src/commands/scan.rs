@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::call::{Call, is};
+use crate::collection::hash;
 use crate::ending::Ending;
 use crate::failure::{Failure, NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::glob;
@@ -156,6 +157,9 @@ fn options<'a>(call: &Call<'a>) -> Outcome<Options<'a>> {
 /// Expired keys that a scan removes at most.
 const EXPIRED_MAX: usize = 128;
 
+/// Hashes with expired fields that it looks at.
+const HASHES_DUE_MAX: usize = 16;
+
 /// Bytes that a key takes beside its own, about: of the allocator, and in the reply.
 const BESIDE_KEY: usize = 48;
 
@@ -192,6 +196,7 @@ impl Page {
 fn expire_some(call: &mut Call<'_>) {
     if !call.service.store.in_transaction() {
         call.service.store.expire_due(EXPIRED_MAX);
+        hash::remove_due(&mut call.service.store, HASHES_DUE_MAX);
     }
 }
 

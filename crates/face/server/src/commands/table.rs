@@ -6,9 +6,9 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    admin, backup, blocking, client, cluster, command, config, connection, counters, expiry, geo,
-    geo_search, info, keys, latency, lcs, lists, memory, object, scan, slowlog, sorted_sets,
-    strings, transactions,
+    admin, backup, blocking, client, cluster, command, config, connection, counters, expiry,
+    fields, geo, geo_search, hashes, info, keys, latency, lcs, lists, memory, object, scan,
+    set_algebra, sets, slowlog, sort, sorted_sets, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -152,6 +152,8 @@ pub(crate) mod flags {
 
     /// It changes a collection: its changes gather, and are applied together when it ends.
     pub(crate) const GATHERS: u32 = 1 << 18;
+    /// It may read keys that its words describe by patterns: see [`super::sort::reads_patterns`].
+    pub(crate) const PATTERNS: u32 = 1 << 19;
 
     /// It may let its client wait for its keys.
     pub(crate) const BLOCKS: u32 = 1 << 19;
@@ -282,7 +284,8 @@ const fn part(
 }
 
 use Group::{
-    Cluster, Connection, Generic, Geo, List, Server, SortedSet, String as Text, Transactions,
+    Cluster, Connection, Generic, Geo, Hash, List, Server, Set, SortedSet, String as Text,
+    Transactions,
 };
 use flags::*;
 
@@ -347,6 +350,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
+    new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(MoreKeys::Behind(2, &["STORE"])),
+    new("sort_ro", -2, READ | PATTERNS, Generic, "7.0.0", "Sorts the elements of a collection", sort::sort_ro).keys(1, 1, 1),
     new("wait", 3, 0, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
     new("waitaof", 4, 0, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
     new("touch", -2, READ | FAST, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
@@ -364,6 +369,52 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("bzpopmin", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the lowest score, and waits for one", blocking::bzpopmin).keys(1, -2, 1),
     new("lindex", 3, READ, List, "1.0.0", "Returns an element of a list by its index", lists::lindex).keys(1, 1, 1),
     new("linsert", 5, COLLECTS, List, "2.2.0", "Inserts an element beside another one", lists::linsert).keys(1, 1, 1),
+    new("hdel", -3, SHRINKS | FAST, Hash, "2.0.0", "Removes fields of a hash", hashes::hdel).keys(1, 1, 1),
+    new("hexists", 3, READ | FAST, Hash, "2.0.0", "Tells whether a hash has a field", hashes::hexists).keys(1, 1, 1),
+    new("hexpire", -6, COLLECTS | FAST, Hash, "7.4.0", "Lets fields expire in seconds", fields::hexpire).keys(1, 1, 1),
+    new("hexpireat", -6, COLLECTS | FAST, Hash, "7.4.0", "Lets fields expire at a time in seconds", fields::hexpireat).keys(1, 1, 1),
+    new("hexpiretime", -5, READ | FAST, Hash, "7.4.0", "Tells at which second fields expire", fields::hexpiretime).keys(1, 1, 1),
+    new("hget", 3, READ | FAST, Hash, "2.0.0", "Returns the value of a field", hashes::hget).keys(1, 1, 1),
+    new("hgetall", 2, READ, Hash, "2.0.0", "Returns all fields of a hash with their values", hashes::hgetall).keys(1, 1, 1),
+    new("hgetdel", -5, SHRINKS | FAST, Hash, "8.0.0", "Returns the values of fields and removes them", fields::hgetdel).keys(1, 1, 1),
+    new("hgetex", -5, SHRINKS | FAST, Hash, "8.0.0", "Returns the values of fields and sets when they expire", fields::hgetex).keys(1, 1, 1),
+    new("hincrby", 4, COLLECTS | FAST, Hash, "2.0.0", "Adds to an integer in a field", hashes::hincrby).keys(1, 1, 1),
+    new("hincrbyfloat", 4, COLLECTS | FAST, Hash, "2.6.0", "Adds to a floating-point number in a field", hashes::hincrbyfloat).keys(1, 1, 1),
+    new("hkeys", 2, READ, Hash, "2.0.0", "Returns all fields of a hash", hashes::hkeys).keys(1, 1, 1),
+    new("hlen", 2, READ | FAST, Hash, "2.0.0", "Returns the number of fields of a hash", hashes::hlen).keys(1, 1, 1),
+    new("hmget", -3, READ | FAST, Hash, "2.0.0", "Returns the values of fields", hashes::hmget).keys(1, 1, 1),
+    new("hmset", -4, COLLECTS | FAST, Hash, "2.0.0", "Sets fields of a hash", hashes::hmset).keys(1, 1, 1),
+    new("hpersist", -5, SHRINKS | FAST, Hash, "7.4.0", "Keeps fields from expiring", fields::hpersist).keys(1, 1, 1),
+    new("hpexpire", -6, COLLECTS | FAST, Hash, "7.4.0", "Lets fields expire in milliseconds", fields::hpexpire).keys(1, 1, 1),
+    new("hpexpireat", -6, COLLECTS | FAST, Hash, "7.4.0", "Lets fields expire at a time in milliseconds", fields::hpexpireat).keys(1, 1, 1),
+    new("hpexpiretime", -5, READ | FAST, Hash, "7.4.0", "Tells at which millisecond fields expire", fields::hpexpiretime).keys(1, 1, 1),
+    new("hpttl", -5, READ | FAST, Hash, "7.4.0", "Tells the milliseconds until fields expire", fields::hpttl).keys(1, 1, 1),
+    new("hrandfield", -2, READ, Hash, "6.2.0", "Returns random fields of a hash", hashes::hrandfield).keys(1, 1, 1),
+    new("hscan", -3, READ, Hash, "2.8.0", "Returns some fields of a hash, and where to go on", hashes::hscan).keys(1, 1, 1),
+    new("hset", -4, COLLECTS | FAST, Hash, "2.0.0", "Sets fields of a hash", hashes::hset).keys(1, 1, 1),
+    new("hsetex", -6, COLLECTS | FAST, Hash, "8.0.0", "Sets fields of a hash, and when they expire", fields::hsetex).keys(1, 1, 1),
+    new("hsetnx", 4, COLLECTS | FAST, Hash, "2.0.0", "Sets a field if it does not exist", hashes::hsetnx).keys(1, 1, 1),
+    new("hstrlen", 3, READ | FAST, Hash, "3.2.0", "Returns the length of a field's value", hashes::hstrlen).keys(1, 1, 1),
+    new("httl", -5, READ | FAST, Hash, "7.4.0", "Tells the seconds until fields expire", fields::httl).keys(1, 1, 1),
+    new("hvals", 2, READ, Hash, "2.0.0", "Returns all values of a hash", hashes::hvals).keys(1, 1, 1),
+
+    new("sadd", -3, COLLECTS | FAST, Set, "1.0.0", "Adds members to a set", sets::sadd).keys(1, 1, 1),
+    new("scard", 2, READ | FAST, Set, "1.0.0", "Returns the number of members of a set", sets::scard).keys(1, 1, 1),
+    new("sdiff", -2, READ, Set, "1.0.0", "Returns the members of a set that others do not have", set_algebra::sdiff).keys(1, -1, 1),
+    new("sdiffstore", -3, COLLECTS, Set, "1.0.0", "Stores the members of a set that others do not have", set_algebra::sdiffstore).keys(1, -1, 1),
+    new("sinter", -2, READ, Set, "1.0.0", "Returns the members that all sets have", set_algebra::sinter).keys(1, -1, 1),
+    new("sintercard", -3, READ, Set, "7.0.0", "Counts the members that all sets have", set_algebra::sintercard).more_keys(MoreKeys::Counted(1)),
+    new("sinterstore", -3, COLLECTS, Set, "1.0.0", "Stores the members that all sets have", set_algebra::sinterstore).keys(1, -1, 1),
+    new("sismember", 3, READ | FAST, Set, "1.0.0", "Tells whether a set has a member", sets::sismember).keys(1, 1, 1),
+    new("smembers", 2, READ, Set, "1.0.0", "Returns all members of a set", sets::smembers).keys(1, 1, 1),
+    new("smismember", -3, READ | FAST, Set, "6.2.0", "Tells whether a set has each of some members", sets::smismember).keys(1, 1, 1),
+    new("smove", 4, SHRINKS | FAST, Set, "1.0.0", "Moves a member to another set", sets::smove).keys(1, 2, 1),
+    new("spop", -2, SHRINKS | FAST, Set, "1.0.0", "Removes random members of a set and returns them", sets::spop).keys(1, 1, 1),
+    new("srandmember", -2, READ, Set, "1.0.0", "Returns random members of a set", sets::srandmember).keys(1, 1, 1),
+    new("srem", -3, SHRINKS | FAST, Set, "1.0.0", "Removes members of a set", sets::srem).keys(1, 1, 1),
+    new("sscan", -3, READ, Set, "2.8.0", "Returns some members of a set, and where to go on", sets::sscan).keys(1, 1, 1),
+    new("sunion", -2, READ, Set, "1.0.0", "Returns the members that any set has", set_algebra::sunion).keys(1, -1, 1),
+    new("sunionstore", -3, COLLECTS, Set, "1.0.0", "Stores the members that any set has", set_algebra::sunionstore).keys(1, -1, 1),
     new("llen", 2, READ | FAST, List, "1.0.0", "Returns the number of elements of a list", lists::llen).keys(1, 1, 1),
     new("lmove", 5, COLLECTS | MANY_KEYS, List, "6.2.0", "Moves an element from one end of a list to an end of another", lists::lmove).keys(1, 2, 1),
     new("lmpop", -4, SHRINKS | MANY_KEYS, List, "7.0.0", "Takes elements of the first list that has any", lists::lmpop).more_keys(MoreKeys::Counted(1)),

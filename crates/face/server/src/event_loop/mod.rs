@@ -34,6 +34,7 @@ use crate::ahead::{AHEAD, Ahead};
 use crate::backup::Backup;
 use crate::board::Note;
 use crate::client::Client;
+use crate::collection::hash;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::execute;
@@ -58,6 +59,8 @@ const FIRST_CONNECTION: Token = Token(2);
 const EVENTS_MAX: usize = 1024;
 /// Expired keys that are removed in one turn.
 const EXPIRED_MAX: usize = 512;
+/// Hashes with expired fields that are looked at in one turn.
+const HASHES_DUE_MAX: usize = 16;
 /// Steps that remove elements of dropped collections at a tick.
 const RECLAIMS_A_TICK: usize = 8;
 /// How long a connection is silent before its buffers are given back.
@@ -630,7 +633,9 @@ impl EventLoop {
         let ticks = self.service.now >= self.ticked_at + TICK;
         self.must_expire &= self.service.expires_actively;
         if (ticks || self.must_expire) && self.service.expires_actively {
-            self.must_expire = self.service.store.expire_due(EXPIRED_MAX) == EXPIRED_MAX;
+            let store = &mut self.service.store;
+            self.must_expire = store.expire_due(EXPIRED_MAX) == EXPIRED_MAX;
+            self.must_expire |= hash::remove_due(store, HASHES_DUE_MAX);
         }
         if !ticks {
             return;

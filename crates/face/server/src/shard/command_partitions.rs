@@ -1,6 +1,6 @@
 //! Which partitions a command needs, by its words.
 
-use crate::commands::{Command, flags};
+use crate::commands::{self, Command, flags};
 use crate::partition_set::PartitionSet;
 use crate::resp::Args;
 use crate::store::Store;
@@ -11,7 +11,8 @@ pub(crate) fn partitions_of(
     command: &'static Command,
     args: Args<'_>,
 ) -> PartitionSet {
-    if command.is(flags::ALL_KEYS) {
+    let reads_patterns = command.is(flags::PATTERNS) && commands::reads_patterns(args);
+    if command.is(flags::ALL_KEYS) || reads_patterns {
         return PartitionSet::first(store.partitions());
     }
     let mut parts = PartitionSet::EMPTY;

@@ -53,8 +53,10 @@ impl Store {
 
     fn put_copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), stored: &[u8]) -> Result<()> {
         let deadline = self.deadline(from.0, from.1);
+        let of_fields = self.field_deadline(from.0, from.1);
         let encoding = self.encoding(from.0, from.1);
         self.put_stored(to.0, to.1, stored, deadline.map_or(NewDeadline::Clear, NewDeadline::At))?;
+        self.set_field_deadline(to.0, to.1, of_fields)?;
         if let Some(encoding) = encoding {
             self.note_encoding(to.0, to.1, encoding);
         }

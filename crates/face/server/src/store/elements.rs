@@ -4,6 +4,7 @@
 //! key                                               value
 //! ROUTED  partition u8  id u64  element             the element's
 //! ROUTED  partition u8  0 u64   id u64              none: the collection was dropped, and its elements go (`reclaim`)
+//! ROUTED  partition u8  MAX     ..                  a hash has fields with deadlines (`field_deadlines`)
 //! ```
 //!
 //! The record of a collection's key has the collection's number (`id`), and so its elements can be found: they are in the
@@ -29,6 +30,9 @@ pub(super) const DROPPED: u64 = 0;
 
 /// The place of a partition's number in a collection's.
 const HOME_SHIFT: u32 = 56;
+
+/// The collection that has the deadlines of hashes with fields that expire.
+pub(super) const EXPIRING: u64 = u64::MAX;
 
 /// Bytes before an element's own.
 const PREFIX: usize = ROUTED.len() + 1 + 8;
@@ -62,7 +66,7 @@ impl Elements {
     /// The partition that their keys name.
     pub(super) fn home(&self) -> usize {
         match self.id {
-            DROPPED => self.partition,
+            DROPPED | EXPIRING => self.partition,
             id => (id >> HOME_SHIFT) as usize,
         }
     }
@@ -143,7 +147,7 @@ impl Store {
         self.changes_of_elements().set_element(of.place, key, value)
     }
 
-    fn changes_of_elements(&mut self) -> &mut super::Overlay {
+    pub(super) fn changes_of_elements(&mut self) -> &mut super::Overlay {
         self.overlay.as_mut().expect("elements change in transactions")
     }
 
@@ -171,13 +175,27 @@ impl Store {
         Ok(Scan { stored: stored.peekable(), changed, next_changed: None, order })
     }
 
+    /// Bytes of the pool that elements take, so many of them at most, and how many these are. Ends early if the server does.
+    pub(crate) fn space_of_elements(&self, of: &Elements, count_max: usize) -> Result<(u64, u64)> {
+        let (mut bytes, mut count) = (0, 0);
+        for pair in self.scan(of, &[], Order::Ascending)?.take(count_max) {
+            let (element, value) = pair?;
+            bytes += self.db.space_of(PREFIX + element.len(), value.len());
+            count += 1;
+            if self.ending.breaks_off() {
+                break;
+            }
+        }
+        Ok((bytes, count))
+    }
+
     /// Lets the elements of a collection go: at once for its clients, step by step for the store.
     pub(super) fn drop_elements(&mut self, of: &Elements) -> Result<()> {
         let prefix = of.prefix();
         self.changes_of_elements().forget_elements(of.place, &prefix);
         self.change_element(of, of.dropped_key(), Some(Vec::new()))?;
         self.changes_of_elements().dropped.push(*of);
-        self.part_mut(of.partition).residents.remove(of);
+        self.part_mut(of.partition).forget(of);
         Ok(())
     }
 
@@ -247,7 +265,7 @@ impl Store {
         self.part_mut(of.partition).residents.remove(of);
     }
 
-    fn touch_resident(&mut self, of: &Elements) {
+    pub(super) fn touch_resident(&mut self, of: &Elements) {
         if let Some(overlay) = &mut self.overlay
             && overlay.touched.last() != Some(of)
         {
@@ -259,7 +277,7 @@ impl Store {
     pub(super) fn forget_residents(&mut self, touched: &[Elements]) {
         for of in touched {
             if let Some(part) = &mut self.parts[of.partition] {
-                part.residents.remove(of);
+                part.forget(of);
             }
         }
     }

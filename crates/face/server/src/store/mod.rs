@@ -18,6 +18,7 @@ mod database;
 mod deadlines;
 mod elements;
 mod encodings;
+mod field_deadlines;
 mod opened;
 mod order;
 mod overlay;
@@ -38,6 +39,7 @@ use halite::{Bytes, Durability, EngineError, KEY_LEN_MAX, VALUE_LEN_MAX};
 use database::Database;
 pub(crate) use elements::{Elements, Order};
 pub(crate) use encodings::Encoding;
+pub(crate) use field_deadlines::FieldTimes;
 pub(crate) use opened::Opened;
 use overlay::{Overlay, Value};
 pub(crate) use part::Part;
@@ -50,7 +52,7 @@ use crate::ending::Ending;
 use crate::inline_limits::InlineLimits;
 use crate::partition_set::PartitionSet;
 use crate::random::generator;
-use crate::stored::{STRING_TAG, Stored, collection_id};
+use crate::stored::{STRING_TAG, Stored, Type, collection_id};
 
 /// The result of an operation on the store.
 type Result<T> = halite::Result<T>;
@@ -99,6 +101,8 @@ pub(crate) struct Store {
     pub(crate) has_ready: bool,
     /// Keys that expired here since the start.
     pub(crate) expired: u64,
+    /// Fields of hashes that expired here since the start.
+    pub(crate) expired_fields: u64,
 }
 
 /// Keys that are counted before all are removed, where the engine has to count them: others wait for it.
@@ -157,6 +161,7 @@ impl Store {
             changes: 0,
             has_ready: false,
             expired: 0,
+            expired_fields: 0,
         }
     }
 
@@ -319,11 +324,18 @@ impl Store {
         deadline: NewDeadline,
     ) -> Result<()> {
         let spot = self.spot(db, key);
-        if let Some(elements) = self.elements_at(spot, key)?
-            && collection_id(stored) != Some(elements.id)
-        {
+        let elements = self.elements_at(spot, key)?;
+        let elements = elements.filter(|elements| collection_id(stored) != Some(elements.id));
+        let had_deadlines = stored.first() != Some(&Type::Hash.tag())
+            && self.field_deadline_at(spot, key).is_some();
+        if elements.is_some() || had_deadlines {
             return self.together(|store| {
-                store.drop_elements(&elements)?;
+                if let Some(elements) = elements {
+                    store.drop_elements(&elements)?;
+                }
+                if had_deadlines {
+                    store.set_field_deadline_at(spot, key, None)?;
+                }
                 store.put_record(db, spot, key, stored, deadline)
             });
         }
@@ -551,6 +563,7 @@ impl Store {
                 }
             }
         }
+        self.batch_field_deadlines(&overlay);
         let mut puts = false;
         for (&place, changes) in &mut overlay.elements {
             let elements = &self.databases[place].elements;
@@ -599,6 +612,13 @@ impl Store {
                 part.deadlines[place].set(&key, change.deadline);
             }
         }
+        for (place, changes) in overlay.field_deadlines {
+            for (key, deadline) in changes {
+                let part = self.part_mut(self.partition_of(&key));
+                part.unsynced = true;
+                part.field_deadlines[place].set(&key, deadline);
+            }
+        }
         for (place, changes) in overlay.elements {
             for key in changes.into_keys() {
                 let partition = self.partition_of(&key);
@@ -643,7 +663,7 @@ impl Store {
                 if due.is_empty() {
                     continue;
                 }
-                if part.has_elements[place] {
+                if part.has_elements[place] || part.field_deadlines[place].len() > 0 {
                     late.extend(due.into_iter().map(|key| (place, key)));
                     continue;
                 }
@@ -892,6 +912,9 @@ impl Store {
             {
                 return;
             }
+            if self.set_field_deadline_at(spot, key, None).is_err() {
+                return;
+            }
             if let Some(overlay) = &mut self.overlay {
                 overlay.expire(spot.place, key);
             }
@@ -912,6 +935,9 @@ impl Store {
                 store.drop_elements(&elements)?;
                 store.erase_at(spot, key)
             })?,
+            None if self.field_deadline_at(spot, key).is_some() => {
+                self.together(|store| store.erase_at(spot, key))?;
+            }
             None => self.erase_at(spot, key)?,
         }
         self.part_mut(spot.partition).encodings[spot.place].forget(key);
@@ -924,6 +950,7 @@ impl Store {
         let Spot { partition, place } = spot;
         if let Some(overlay) = &mut self.overlay {
             overlay.remove(place, key)?;
+            self.set_field_deadline_at(spot, key, None)?;
         } else {
             let database = &self.databases[place];
             if self.part(partition).deadlines[place].get(key).is_some() {

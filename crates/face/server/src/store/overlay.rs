@@ -12,6 +12,8 @@ pub(super) struct Overlay {
     pub(super) databases: BTreeMap<usize, Changes>,
     /// By index of the database's key spaces, and by key: the new values of elements; `None` of those that go.
     pub(super) elements: BTreeMap<usize, BTreeMap<Box<[u8]>, Option<Vec<u8>>>>,
+    /// By index of the database's key spaces, and by key: when the first field of a hash expires.
+    pub(super) field_deadlines: BTreeMap<usize, BTreeMap<Box<[u8]>, Option<u64>>>,
     /// Collections whose elements go.
     pub(super) dropped: Vec<Elements>,
     /// Collections of which something is known in DRAM that may come from the transaction.
@@ -133,6 +135,31 @@ impl Overlay {
         Ok(())
     }
 
+    /// Sets when the first field of a hash expires.
+    pub(super) fn set_field_deadline(
+        &mut self,
+        place: usize,
+        key: &[u8],
+        deadline: Option<u64>,
+    ) -> Result<()> {
+        let changes = self.field_deadlines.entry(place).or_default();
+        match changes.get_mut(key) {
+            Some(known) => *known = deadline,
+            None => {
+                let len = self.len + CHANGE_LEN + key.len();
+                if len > self.len_max {
+                    return Err(halite::Error::TransactionTooLarge {
+                        len: len as u64,
+                        limit: self.len_max as u64,
+                    });
+                }
+                self.len = len;
+                changes.insert(key.into(), deadline);
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets changes of elements whose keys begin with `prefix`.
     pub(super) fn forget_elements(&mut self, place: usize, prefix: &[u8]) {
         let Some(changes) = self.elements.get_mut(&place) else { return };
@@ -147,6 +174,8 @@ impl Overlay {
         self.is_asked_for = true;
         self.forget_elements(place, &[]);
         self.dropped.retain(|of| of.place != place);
+        let deadlines = self.field_deadlines.remove(&place).unwrap_or_default();
+        self.len -= deadlines.keys().map(|key| CHANGE_LEN + key.len()).sum::<usize>();
         let cleared = Changes { cleared: true, keys: BTreeMap::new() };
         let before = self.databases.insert(place, cleared);
         let keys = before.into_iter().flat_map(|changes| changes.keys);

@@ -9,6 +9,7 @@ use super::database::Database;
 use super::deadlines::Deadlines;
 use super::elements::{self, Elements};
 use super::encodings::Encodings;
+use super::field_deadlines::{self, FieldTimes};
 use super::resident::Resident;
 use super::waiters::Waiters;
 use super::watches::Watches;
@@ -24,6 +25,8 @@ pub(crate) struct Part {
     pub(super) order: Vec<usize>,
     /// By index of the key spaces.
     pub(super) deadlines: Vec<Deadlines>,
+    /// By index of the key spaces: when the first field of each hash expires.
+    pub(super) field_deadlines: Vec<Deadlines>,
     /// By index of the key spaces.
     pub(super) encodings: Vec<Encodings>,
     /// By index of the key spaces: whether there may be elements of collections.
@@ -31,6 +34,8 @@ pub(crate) struct Part {
     /// Collections whose elements are still to be removed.
     pub(super) dropped: Vec<Elements>,
     pub(super) residents: HashMap<Elements, Resident>,
+    /// Of larger hashes that have fields with deadlines, as far as these were used.
+    pub(super) field_times: HashMap<Elements, FieldTimes>,
     /// By number of the database.
     pub(super) watches: Watches,
     /// Clients that wait for keys.
@@ -56,10 +61,12 @@ impl Part {
             number,
             order: order.to_vec(),
             deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
+            field_deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
             encodings: (0..databases).map(|_| Encodings::default()).collect(),
             has_elements: vec![false; databases],
             dropped: Vec::new(),
             residents: HashMap::new(),
+            field_times: HashMap::new(),
             watches: Watches::new(order.len()),
             waiters: Waiters::default(),
             cursors: Cursors::new(random, partitions),
@@ -79,6 +86,8 @@ impl Part {
             }
             self.has_elements[place] =
                 elements::read_dropped(database, place, self.number, &mut self.dropped)?;
+            let deadlines = &mut self.field_deadlines[place];
+            field_deadlines::read(database, place, self.number, deadlines)?;
         }
         Ok(true)
     }
@@ -89,6 +98,14 @@ impl Part {
         self.has_elements[place] = false;
         self.dropped.retain(|of| of.place != place);
         self.residents.retain(|of, _| of.place != place);
+        self.field_deadlines[place].clear();
+        self.field_times.retain(|of, _| of.place != place);
+    }
+
+    /// Forgets what is known in DRAM of a collection.
+    pub(super) fn forget(&mut self, of: &Elements) {
+        self.residents.remove(of);
+        self.field_times.remove(of);
     }
 
     /// Lets the partition's requests be refused.

@@ -11,7 +11,7 @@ use halite::{Batch, Database as Halite, KeyRange, KeySpace, ROUTED};
 
 use super::Result;
 use super::database::Database;
-use super::elements::{DROPPED, Elements};
+use super::elements::{DROPPED, EXPIRING, Elements};
 use crate::random::generator;
 use crate::stored::collection_id;
 
@@ -56,6 +56,7 @@ pub(super) fn rehome(db: &Halite, settings: &KeySpace, databases: &[Database]) -
             }
         }
         remove_dropped(db, database)?;
+        move_deadlines(db, database)?;
     }
     settings.put(KEY, partitions(db))
 }
@@ -85,6 +86,27 @@ fn move_elements(
     batch.put(elements, from.dropped_key(), []);
     batch.delete(elements, to.dropped_key());
     commit(&mut batch)
+}
+
+/// Moves the deadlines of hashes with fields that expire to the partitions of their keys.
+fn move_deadlines(db: &Halite, database: &Database) -> Result<()> {
+    let elements = &database.elements;
+    let mut batch = db.batch();
+    for number in 0..=u8::MAX {
+        let deadlines = [&ROUTED[..], &[number], &EXPIRING.to_be_bytes()].concat();
+        for pair in elements.prefix(&deadlines)? {
+            let (note, deadline) = pair?;
+            let key = &note[deadlines.len()..];
+            let partition = db.partition_of(key);
+            if partition != usize::from(number) {
+                let of = Elements { partition, place: 0, id: EXPIRING };
+                batch.put(elements, of.key(key), deadline);
+                batch.delete(elements, &note);
+            }
+        }
+        commit(&mut batch)?;
+    }
+    Ok(())
 }
 
 /// Removes the elements of dropped collections, and the notes of them, of any partition.

@@ -4,7 +4,8 @@
 //! key space       key            value
 //! db<N>           a client's     a tag of one byte, and behind it the form of its type (`value`)
 //! db<N>:expires   a client's     when the key expires: milliseconds since 1970, 8 bytes, big-endian
-//! db<N>:elements  an element's   the elements of larger collections (`store::elements`)
+//! db<N>:elements  an element's   the elements of larger collections (`store::elements`), and which hashes have fields with
+//!                                deadlines (`store::field_deadlines`)
 //! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`store::order`)
 //! server:2        none
 //! ```

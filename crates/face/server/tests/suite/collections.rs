@@ -1,0 +1,214 @@
+//! What commands on keys do with collections.
+
+use crate::common;
+use crate::common::{Client, Running, eventually};
+
+on_threads! {
+    encodings_are_those_of_redis
+    limits_can_be_changed
+    memory_grows_with_the_elements
+    keys_are_scanned_by_their_type
+    collections_are_copied_renamed_moved_and_removed
+    collections_expire
+    a_failed_command_changes_nothing
+}
+
+fn encoding(client: &mut Client, key: &str, expected: &str) {
+    client.check(&[(&format!("OBJECT ENCODING {key}"), &format!("\"{expected}\""))]);
+}
+
+fn numbers(count: usize) -> String {
+    (0..count).map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn encodings_are_those_of_redis() {
+    let server = Running::start();
+    let mut client = server.client();
+    let (long, short) = ("x".repeat(65), "x".repeat(64));
+    for (request, expected) in [
+        ("HSET k a 1".to_owned(), "listpack"),
+        (format!("HSET k {short} {short}"), "listpack"),
+        (format!("HSET k a {long}"), "hashtable"),
+        (format!("HSET k {long} a"), "hashtable"),
+        (format!("HSET k {}", numbers(1024)), "listpack"),
+        (format!("HSET k {}", numbers(1026)), "hashtable"),
+        ("HSETEX k EX 1000 FIELDS 1 a 1".to_owned(), "listpackex"),
+        ("SADD k 1 2 3".to_owned(), "intset"),
+        ("SADD k 1 2 a".to_owned(), "listpack"),
+        (format!("SADD k {short}"), "listpack"),
+        (format!("SADD k {long}"), "hashtable"),
+        (format!("SADD k {}", numbers(512)), "intset"),
+        (format!("SADD k {}", numbers(513)), "hashtable"),
+        (format!("SADD k a {}", numbers(127)), "listpack"),
+        (format!("SADD k a {}", numbers(128)), "hashtable"),
+        (format!("SADD k {} a", numbers(128)), "hashtable"),
+        ("RPUSH k a".to_owned(), "listpack"),
+        (format!("RPUSH k {}", numbers(5000)), "quicklist"),
+    ] {
+        client.ask("DEL k");
+        client.ask(&request);
+        encoding(&mut client, "k", expected);
+    }
+    client.check(&[("OBJECT ENCODING none", "nil")]);
+}
+
+fn limits_can_be_changed() {
+    let server = Running::start();
+    let mut client = server.client();
+    for (name, default) in [
+        ("hash-max-listpack-entries", "512"),
+        ("hash-max-ziplist-entries", "512"),
+        ("hash-max-listpack-value", "64"),
+        ("hash-max-ziplist-value", "64"),
+        ("set-max-intset-entries", "512"),
+        ("set-max-listpack-entries", "128"),
+        ("set-max-listpack-value", "64"),
+    ] {
+        client.check(&[
+            (&format!("CONFIG GET {name}"), &format!("[\"{name}\", \"{default}\"]")),
+            (&format!("CONFIG SET {name} 2"), "+OK"),
+            (&format!("CONFIG GET {name}"), &format!("[\"{name}\", \"2\"]")),
+            (&format!("CONFIG SET {name} {default}"), "+OK"),
+        ]);
+    }
+    client.check(&[
+        ("CONFIG SET hash-max-ziplist-entries 2 set-max-intset-entries 2", "+OK"),
+        ("CONFIG GET hash-max-listpack-entries", "[\"hash-max-listpack-entries\", \"2\"]"),
+    ]);
+    // On keys of all threads.
+    for key in ["a", "b", "c", "d", "e"] {
+        client.ask(&format!("HSET {key} 1 1 2 2"));
+        encoding(&mut client, key, "listpack");
+        client.ask(&format!("HSET {key} 3 3"));
+        encoding(&mut client, key, "hashtable");
+    }
+}
+
+fn memory_grows_with_the_elements() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("HSET small a 1", ":1"), ("MEMORY USAGE none", "nil")]);
+    for field in 0..600 {
+        client.ask(&format!("HSET large {field} {}", "v".repeat(100)));
+    }
+    let small = client.integer("MEMORY USAGE small");
+    assert!((1..1000).contains(&small), "{small}");
+    let all = client.integer("MEMORY USAGE large SAMPLES 0");
+    assert!(all >= 600 * 100, "{all}");
+    for samples in ["", "SAMPLES 1", "SAMPLES 600", "SAMPLES 1000"] {
+        let some = client.integer(&format!("MEMORY USAGE large {samples}"));
+        assert!((all * 9 / 10..=all * 11 / 10).contains(&some), "{samples}: {some} of {all}");
+    }
+    client.check(&[("MEMORY USAGE large SAMPLES -1", "-ERR syntax error")]);
+}
+
+fn keys_are_scanned_by_their_type() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("SET str x", "+OK"), ("HSET hash a 1", ":1"), ("SADD set a", ":1")]);
+    client.check(&[("RPUSH list a", ":1"), ("HSET hash2 a 1", ":1")]);
+    for (of, expected) in [
+        ("string", &["str"][..]),
+        ("hash", &["hash", "hash2"]),
+        ("HASH", &["hash", "hash2"]),
+        ("set", &["set"]),
+        ("list", &["list"]),
+        ("zset", &[]),
+        ("nonsense", &[]),
+    ] {
+        let mut found = common::scan(&mut client, &format!("TYPE {of}"), |_| {});
+        found.sort();
+        assert_eq!(found, expected, "{of}");
+    }
+    let found = common::scan(&mut client, "TYPE hash MATCH *2 COUNT 1", |_| {});
+    assert_eq!(found, ["hash2"]);
+}
+
+fn collections_are_copied_renamed_moved_and_removed() {
+    let server = Running::start();
+    let mut client = server.client();
+    for (make, count, size) in [
+        ("HSET k a 1".to_owned(), "HLEN", 1),
+        (format!("HSET k {}", numbers(1200)), "HLEN", 600),
+        ("SADD k a".to_owned(), "SCARD", 1),
+        (format!("SADD k {}", numbers(600)), "SCARD", 600),
+        (format!("RPUSH k {}", numbers(3000)), "LLEN", 3000),
+    ] {
+        let of = |key: &str| format!("{count} {key}");
+        let size = &format!(":{size}");
+        client.ask(&make);
+        client.check(&[
+            (&of("k"), size),
+            ("EXPIRE k 1000", ":1"),
+            ("COPY k copy", ":1"),
+            ("TTL copy", ":1000"),
+            (&of("copy"), size),
+            ("COPY k copy", ":0"),
+            ("COPY k copy REPLACE", ":1"),
+            ("RENAME k renamed", "+OK"),
+            ("EXISTS k", ":0"),
+            (&of("renamed"), size),
+            ("TTL renamed", ":1000"),
+            ("RENAMENX renamed copy", ":0"),
+            ("RENAME renamed copy", "+OK"),
+            (&of("copy"), size),
+            ("MOVE copy 1", ":1"),
+            ("SELECT 1", "+OK"),
+            (&of("copy"), size),
+            ("COPY copy copy DB 0", ":1"),
+            ("DEL copy", ":1"),
+            ("EXISTS copy", ":0"),
+            ("SELECT 0", "+OK"),
+            (&of("copy"), size),
+            ("UNLINK copy", ":1"),
+            ("DBSIZE", ":0"),
+        ]);
+    }
+    for space in ["db0:elements", "db1:elements"] {
+        let elements = server.db.find_key_space(space).unwrap().unwrap();
+        eventually("the removal of elements", || elements.is_empty().unwrap());
+    }
+}
+
+fn collections_expire() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.ask(&format!("HSET hash {}", numbers(1200)));
+    client.ask(&format!("SADD set {}", numbers(600)));
+    client.check(&[
+        ("PEXPIRE hash 1", ":1"),
+        ("PEXPIRE set 1", ":1"),
+        ("DEBUG SLEEP 0.01", "+OK"),
+        ("HLEN hash", ":0"),
+        ("SADD set 1", ":1"),
+        ("SCARD set", ":1"),
+        ("TTL set", ":-1"),
+        ("DEL set", ":1"),
+    ]);
+    let elements = server.db.find_key_space("db0:elements").unwrap().unwrap();
+    eventually("the removal of elements", || elements.is_empty().unwrap());
+}
+
+fn a_failed_command_changes_nothing() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.ask("CONFIG SET hash-max-listpack-entries 0");
+    client.check(&[
+        ("HSET h n x", ":1"),
+        ("MULTI", "+OK"),
+        ("HSET h a 1", "+QUEUED"),
+        ("HINCRBY h n 1", "+QUEUED"),
+        ("SMOVE h h x", "+QUEUED"),
+        ("HLEN h", "+QUEUED"),
+        (
+            "EXEC",
+            "[:1, -ERR hash value is not an integer, \
+             -WRONGTYPE Operation against a key holding the wrong kind of value, :2]",
+        ),
+        ("MULTI", "+OK"),
+        ("HSET h b 1", "+QUEUED"),
+        ("DISCARD", "+OK"),
+        ("HLEN h", ":2"),
+        ("HGET h b", "nil"),
+    ]);
+}
