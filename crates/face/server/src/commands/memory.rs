@@ -3,20 +3,30 @@
 use std::fmt::Write as _;
 
 use crate::call::{Call, is};
+use crate::collection::stream::Stream;
 use crate::failure::{Outcome, SYNTAX};
 use crate::report::{Details, Report};
+use crate::stored::Type;
 
-/// Replies with the bytes of the pool that a key's record takes; SAMPLES has no effect, since a value is one string.
+/// Replies with the bytes of the pool that a key's records take; SAMPLES says how many elements of a stream are looked at.
 pub(super) fn usage(call: &mut Call<'_>) -> Outcome {
+    let mut samples = 5;
     match (call.args.get(3), call.args.len()) {
         (None, _) => {}
-        (Some(word), 5) if is(word, "SAMPLES") && call.integer(4)? >= 0 => {}
+        (Some(word), 5) if is(word, "SAMPLES") => {
+            samples = usize::try_from(call.integer(4)?).map_err(|_| SYNTAX)?;
+        }
         _ => return Err(SYNTAX.into()),
     }
     let key = call.arg(2);
     match call.service.store.get(call.client.db, key)? {
         Some(value) => {
-            let bytes = call.service.store.space_of(key.len(), &value);
+            let mut bytes = call.service.store.space_of(key.len(), &value);
+            if value.value_type() == Ok(Type::Stream) {
+                let store = &mut call.service.store;
+                let stream = Stream::find(store, call.client.db, key)?;
+                bytes += stream.map_or(Ok(0), |stream| stream.space(store, samples))?;
+            }
             call.reply().integer(bytes as i64);
         }
         None => call.reply().null(),

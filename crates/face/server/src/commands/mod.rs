@@ -23,6 +23,7 @@ mod object;
 mod options;
 mod scan;
 mod slowlog;
+mod streams;
 mod strings;
 mod table;
 pub(crate) mod transactions;

@@ -1,14 +1,22 @@
 //! OBJECT: how a value is stored.
 
-use crate::call::Call;
+use crate::call::{Call, string};
 use crate::failure::Outcome;
 use crate::number::parse_i64;
 use crate::store::Encoding;
+use crate::stored::Type;
 
 /// Tells the encoding that Redis would choose for such a value, or that the last command left, if it differs.
 pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
     let key = call.arg(2);
-    let value = call.get(key)?;
+    let value = call.service.store.get(call.client.db, key)?;
+    if let Some(value) = &value
+        && value.value_type() == Ok(Type::Stream)
+    {
+        call.reply().bulk(b"stream");
+        return Ok(());
+    }
+    let value = string(value)?;
     let noted = call.service.store.encoding(call.client.db, key);
     let encoding = value.map(|value| match value.len() {
         _ if noted == Some(Encoding::Raw) => "raw",

@@ -153,6 +153,24 @@ impl Store {
         Ok(Scan { stored: stored.peekable(), changed, next_changed: None, order })
     }
 
+    /// Bytes of the pool that some elements take which begin with `from`, or larger ones, and how many these are: at most
+    /// `count_max`, or all if that is 0.
+    pub(crate) fn space_of_elements(
+        &self,
+        of: &Elements,
+        from: &[u8],
+        count_max: usize,
+    ) -> Result<(u64, u64)> {
+        let count_max = if count_max == 0 { usize::MAX } else { count_max };
+        let (mut bytes, mut count) = (0, 0);
+        for pair in self.scan(of, from, Order::Ascending)?.take(count_max) {
+            let (element, value) = pair?;
+            bytes += self.db.space_of(PREFIX + element.len(), value.len());
+            count += 1;
+        }
+        Ok((bytes, count))
+    }
+
     /// Lets the elements of a collection go: at once for its clients, step by step for the store.
     pub(super) fn drop_elements(&mut self, of: &Elements) -> Result<()> {
         let prefix = of.prefix();
