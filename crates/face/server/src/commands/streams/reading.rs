@@ -152,7 +152,11 @@ impl Request {
                 }
                 None => Ok(From::Behind(StreamId::MIN)),
             },
-            (word, _) => id(word).map(From::Behind),
+            // The largest id of all is `>` to a group, as in Redis.
+            (word, reader) => Ok(match id(word)? {
+                StreamId::MAX if reader.is_some() => From::New,
+                id => From::Behind(id),
+            }),
         }
     }
 }

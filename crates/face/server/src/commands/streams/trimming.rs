@@ -3,9 +3,9 @@
 use crate::call::{Call, is};
 use crate::collection::stream::{Exactness, Keep};
 use crate::failure::{Outcome, SYNTAX};
-use crate::stream_id::{NewId, StreamId};
+use crate::stream_id::NewId;
 
-use super::INVALID_ID;
+use super::{INVALID_ID, id};
 
 /// Entries that an approximate trim removes at most, unless the request says it, or blocks are short.
 const REMOVED_MAX: u64 = 1_000_000;
@@ -45,8 +45,7 @@ impl Options {
                         let count = u64::try_from(call.integer(index)?);
                         Keep::Last(count.map_err(|_| "ERR The MAXLEN argument must be >= 0.")?)
                     } else {
-                        let from = StreamId::parse_bound(call.arg(index), 0);
-                        Keep::From(from.ok_or(INVALID_ID)?)
+                        Keep::From(id(call.arg(index))?)
                     });
                 }
                 () if !is_last && is(word, "LIMIT") => {
