@@ -73,6 +73,8 @@ mod slowlog;
 mod sockets;
 mod store;
 pub mod stored;
+mod stream_id;
+mod stream_state;
 mod sync_policy;
 mod transaction;
 mod wait;

@@ -45,6 +45,10 @@ pub(crate) struct Settings {
     pub(crate) list_compress_depth: i64,
     /// When Redis would write a snapshot. Here every change is in the store: any value holds.
     pub(crate) save: String,
+    /// Entries of a stream that an approximate trim removes together, and at most how many bytes Redis would have in
+    /// one piece, which has no effect here.
+    pub(crate) stream_node_entries: u64,
+    pub(crate) stream_node_bytes: u64,
 }
 
 impl Settings {
@@ -105,6 +109,8 @@ impl Settings {
             inline_limits: InlineLimits::default(),
             list_compress_depth: 0,
             save: String::new(),
+            stream_node_entries: 100,
+            stream_node_bytes: 4096,
         }
     }
 }

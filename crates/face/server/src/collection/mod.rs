@@ -10,6 +10,8 @@
 //! collection that outgrows the settings ([`crate::inline_limits`]) becomes elements; as in Redis, only a list becomes one
 //! record again, when it has shrunk to half of the limit. One without elements is no more: its key goes.
 //!
+//! [`stream::Stream`] has entries under ids, and groups of consumers; it may be empty, and always has elements.
+//!
 //! [`map::Map`] is what hashes, sets and sorted sets have in common, fields with values; [`hash::Hash`] has deadlines of
 //! fields, [`list::List`] positions, and [`sorted_set::SortedSet`] the order by scores.
 
@@ -19,6 +21,7 @@ mod listpack;
 pub(crate) mod map;
 pub(crate) mod packed;
 pub(crate) mod sorted_set;
+pub(crate) mod stream;
 
 use crate::failure::{Failure, Outcome, WRONG_TYPE};
 use crate::store::Store;
@@ -41,6 +44,11 @@ pub(crate) fn check_ending(store: &Store) -> Outcome {
 
 /// The failure of a collection whose stored bytes are not as they were written.
 pub(crate) fn damaged(key: &[u8], why: &str) -> Failure {
+    damage(key, why).into()
+}
+
+/// [`damaged`], as an error of the store.
+pub(crate) fn damage(key: &[u8], why: &str) -> halite::Error {
     let what = format!("the collection `{}`", key.escape_ascii());
-    halite::Error::from(halite::EngineError::Damaged { what, why: why.to_owned() }).into()
+    halite::EngineError::Damaged { what, why: why.to_owned() }.into()
 }

@@ -151,6 +151,17 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
+/// Entries as a [`Packed`] has them, which are all of some bytes.
+pub(crate) fn entries_of(bytes: &[u8]) -> Entries<'_> {
+    Entries { bytes, at: 0 }
+}
+
+/// Appends an entry as a [`Packed`] has it.
+pub(crate) fn put_entry(to: &mut Vec<u8>, entry: &[u8]) {
+    put_len(to, entry.len());
+    to.extend_from_slice(entry);
+}
+
 #[inline]
 fn entry_at(bytes: &[u8], start: usize) -> Option<Entry> {
     let (mut len, mut at) = (0_u64, start);

@@ -204,6 +204,22 @@ static PARAMETERS: &[Parameter] = &[
         },
     ),
     settable(
+        "stream-node-max-bytes",
+        |service| service.settings.stream_node_bytes.to_string(),
+        |settings, value| {
+            settings.stream_node_bytes = bytes(value, 0..=usize::MAX)? as u64;
+            Ok(())
+        },
+    ),
+    settable(
+        "stream-node-max-entries",
+        |service| service.settings.stream_node_entries.to_string(),
+        |settings, value| {
+            settings.stream_node_entries = integer(value, 0..=i64::MAX)? as u64;
+            Ok(())
+        },
+    ),
+    settable(
         "tcp-keepalive",
         |service| seconds(service.settings.tcp_keepalive),
         |settings, value| {
@@ -278,8 +294,7 @@ static OTHER_NAMES: &[&str] = &[
     "shutdown-on-sigint", "shutdown-on-sigterm", "shutdown-timeout", "slave-announce-ip",
     "slave-announce-port", "slave-ignore-maxmemory", "slave-lazy-flush", "slave-priority",
     "slave-read-only", "slave-serve-stale-data", "slaveof", "socket-mark-id",
-    "stop-writes-on-bgsave-error", "stream-node-max-bytes", "stream-node-max-entries", "supervised",
-    "syslog-enabled", "syslog-facility", "syslog-ident", "tcp-backlog",
+    "stop-writes-on-bgsave-error", "supervised", "syslog-enabled", "syslog-facility", "syslog-ident", "tcp-backlog",
     "tls-auth-clients", "tls-ca-cert-dir", "tls-ca-cert-file", "tls-cert-file",
     "tls-ciphers", "tls-ciphersuites", "tls-client-cert-file", "tls-client-key-file",
     "tls-client-key-file-pass", "tls-cluster", "tls-dh-params-file", "tls-key-file",

@@ -6,6 +6,7 @@ use crate::call::{Call, is};
 use crate::collection::list::List;
 use crate::collection::map::Map;
 use crate::collection::sorted_set::SortedSet;
+use crate::collection::stream::Stream;
 use crate::failure::{Outcome, SYNTAX};
 use crate::report::{Details, Report};
 use crate::stored::{Stored, Type, collection_id};
@@ -44,9 +45,13 @@ fn bytes_of_elements(call: &mut Call<'_>, value: &Stored, id: u64, samples: usiz
     let (db, key, store) =
         (call.client.db, call.args.get(2).unwrap_or_default(), &mut call.service.store);
     let elements = store.elements(db, key, id);
-    let (mut bytes, mut count) = store.space_of_elements(&elements, samples)?;
+    let of = value.value_type()?;
+    if of == Type::Stream {
+        let stream = Stream::find(store, db, key)?;
+        return stream.map_or(Ok(0), |stream| stream.space(store, samples));
+    }
+    let (mut bytes, count) = store.space_of_elements(&elements, &[], samples)?;
     if count == samples as u64 {
-        let of = value.value_type()?;
         let len = match of {
             Type::List => List::find(store, db, key)?.map(|list| list.len(store)),
             Type::SortedSet => SortedSet::find(store, db, key)?.map(|set| set.len(store)),
@@ -54,10 +59,7 @@ fn bytes_of_elements(call: &mut Call<'_>, value: &Stored, id: u64, samples: usiz
                 let map = Map::find(store, db, key, of)?;
                 map.map(|map| map.len(store).map(|len| len as usize))
             }
-            Type::String | Type::Stream => {
-                (bytes, count) = store.space_of_elements(&elements, usize::MAX)?;
-                None
-            }
+            Type::String | Type::Stream => None,
         };
         if let Some(len) = len {
             bytes = (u128::from(bytes) * len? as u128 / u128::from(count.max(1))) as u64;

@@ -35,6 +35,7 @@ mod sets;
 mod slowlog;
 mod sort;
 mod sorted_sets;
+mod streams;
 mod strings;
 mod table;
 pub(crate) mod transactions;

@@ -8,7 +8,7 @@ use crate::resp::Args;
 use super::{
     admin, backup, blocking, client, cluster, command, config, connection, counters, expiry,
     fields, geo, geo_search, hashes, info, keys, latency, lcs, lists, memory, object, scan,
-    set_algebra, sets, slowlog, sort, sorted_sets, strings, transactions,
+    set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -53,8 +53,8 @@ pub(crate) enum MoreKeys {
     Counted(usize),
     /// From this index on, the word behind one of these is a key.
     Behind(usize, &'static [&'static str]),
-    /// The first half of the words behind this one, searched from an index on, are keys.
-    HalfBehind(usize, &'static str),
+    /// The first half of the words behind this one are keys. Before it are options, each with so many words behind it.
+    HalfBehind(&'static str, &'static [(&'static str, usize)]),
 }
 
 /// The family of a command.
@@ -187,9 +187,17 @@ impl MoreKeys {
                     |index: &usize| names.iter().any(|name| crate::call::is(&args[*index], name));
                 (from..words.saturating_sub(1)).filter(is_name).map(|index| index + 1).collect()
             }
-            Self::HalfBehind(from, name) => {
-                let at = (from..words).find(|index| crate::call::is(&args[*index], name));
-                at.map_or_else(Vec::new, |at| (at + 1..at + 1 + (words - at - 1) / 2).collect())
+            Self::HalfBehind(name, options) => {
+                let mut at = 1;
+                while let Some(word) = args.get(at) {
+                    if crate::call::is(word, name) {
+                        return (at + 1..at + 1 + (words - at - 1) / 2).collect();
+                    }
+                    let option = options.iter().find(|(option, _)| crate::call::is(word, option));
+                    let Some((_, behind)) = option else { break };
+                    at += 1 + behind;
+                }
+                Vec::new()
             }
         }
     }
@@ -284,7 +292,7 @@ const fn part(
 }
 
 use Group::{
-    Cluster, Connection, Generic, Geo, Hash, List, Server, Set, SortedSet, String as Text,
+    Cluster, Connection, Generic, Geo, Hash, List, Server, Set, SortedSet, Stream, String as Text,
     Transactions,
 };
 use flags::*;
@@ -299,6 +307,9 @@ const GROWS: u32 = WRITE | DENY_OOM;
 const COLLECTS: u32 = GROWS | GATHERS;
 const SHRINKS: u32 = WRITE | GATHERS;
 const OPEN: u32 = FAST | NO_AUTH;
+/// The keys of XREAD and XREADGROUP.
+const STREAMS: MoreKeys =
+    MoreKeys::HalfBehind("STREAMS", &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]);
 
 /// All commands, by group.
 #[rustfmt::skip]
@@ -474,6 +485,36 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("georadiusbymember_ro", -5, READ, Geo, "3.2.10", "Finds places around another one, and stores nothing", geo_search::georadiusbymember_ro).keys(1, 1, 1),
     new("geosearch", -7, READ, Geo, "6.2.0", "Finds places in a circle or a box", geo_search::geosearch).keys(1, 1, 1),
     new("geosearchstore", -8, COLLECTS | MANY_KEYS, Geo, "6.2.0", "Stores places in a circle or a box", geo_search::geosearchstore).keys(1, 2, 1),
+
+    new("xack", -4, SHRINKS | FAST, Stream, "5.0.0", "Acknowledges entries that a group has read", streams::xack).keys(1, 1, 1),
+    new("xackdel", -6, SHRINKS | FAST, Stream, "8.2.0", "Acknowledges entries and removes them", streams::xackdel).keys(1, 1, 1),
+    new("xadd", -5, COLLECTS | FAST, Stream, "5.0.0", "Adds an entry to a stream", streams::xadd).keys(1, 1, 1),
+    new("xautoclaim", -6, SHRINKS | FAST, Stream, "6.2.0", "Gives a consumer entries that others left pending for long", streams::xautoclaim).keys(1, 1, 1),
+    new("xclaim", -6, SHRINKS | FAST, Stream, "5.0.0", "Gives a consumer entries that are pending with others", streams::xclaim).keys(1, 1, 1),
+    new("xdel", -3, SHRINKS | FAST, Stream, "5.0.0", "Removes entries of a stream", streams::xdel).keys(1, 1, 1),
+    new("xdelex", -5, SHRINKS | FAST, Stream, "8.2.0", "Removes entries, with regard to the groups that refer to them", streams::xdelex).keys(1, 1, 1),
+    new("xgroup", -2, 0, Stream, "5.0.0", "Commands about groups of consumers", streams::xgroup_help).with(&[
+        part("xgroup|create", -5, COLLECTS, Stream, "5.0.0", "Makes a group of consumers", streams::xgroup_create).keys(2, 2, 1),
+        part("xgroup|createconsumer", 5, COLLECTS, Stream, "6.2.0", "Makes a consumer", streams::xgroup_createconsumer).keys(2, 2, 1),
+        part("xgroup|delconsumer", 5, SHRINKS, Stream, "5.0.0", "Removes a consumer", streams::xgroup_delconsumer).keys(2, 2, 1),
+        part("xgroup|destroy", 4, SHRINKS, Stream, "5.0.0", "Removes a group of consumers", streams::xgroup_destroy).keys(2, 2, 1),
+        part("xgroup|help", 2, 0, Stream, "5.0.0", "Lists the subcommands", streams::xgroup_help),
+        part("xgroup|setid", -5, SHRINKS, Stream, "5.0.0", "Sets the id behind which a group reads on", streams::xgroup_setid).keys(2, 2, 1),
+    ]),
+    new("xinfo", -2, 0, Stream, "5.0.0", "Commands that tell how a stream is", streams::xinfo_help).with(&[
+        part("xinfo|consumers", 4, READ, Stream, "5.0.0", "Lists the consumers of a group", streams::xinfo_consumers).keys(2, 2, 1),
+        part("xinfo|groups", 3, READ, Stream, "5.0.0", "Lists the groups of a stream", streams::xinfo_groups).keys(2, 2, 1),
+        part("xinfo|help", 2, 0, Stream, "5.0.0", "Lists the subcommands", streams::xinfo_help),
+        part("xinfo|stream", -3, READ, Stream, "5.0.0", "Tells how a stream is", streams::xinfo_stream).keys(2, 2, 1),
+    ]),
+    new("xlen", 2, READ | FAST, Stream, "5.0.0", "Counts the entries of a stream", streams::xlen).keys(1, 1, 1),
+    new("xpending", -3, READ, Stream, "5.0.0", "Tells what a group has read and not acknowledged", streams::xpending).keys(1, 1, 1),
+    new("xrange", -4, READ, Stream, "5.0.0", "Returns the entries of a range of ids", streams::xrange).keys(1, 1, 1),
+    new("xread", -4, READ, Stream, "5.0.0", "Returns entries of streams behind given ids", streams::xread).more_keys(STREAMS),
+    new("xreadgroup", -7, SHRINKS, Stream, "5.0.0", "Delivers new entries of streams to a consumer", streams::xreadgroup).more_keys(STREAMS),
+    new("xrevrange", -4, READ, Stream, "5.0.0", "Returns the entries of a range of ids, the last first", streams::xrevrange).keys(1, 1, 1),
+    new("xsetid", -3, COLLECTS | FAST, Stream, "5.0.0", "Sets the last id and the counters of a stream", streams::xsetid).keys(1, 1, 1),
+    new("xtrim", -4, SHRINKS, Stream, "5.0.0", "Removes the first entries of a stream", streams::xtrim).keys(1, 1, 1),
 
     new("discard", 1, FAST | NOT_QUEUED, Transactions, "2.0.0", "Drops a transaction", transactions::discard),
     new("exec", 1, NOT_QUEUED | EXECUTES, Transactions, "1.2.0", "Executes a transaction", transactions::exec),
@@ -733,8 +774,11 @@ mod tests {
             ("zunion -1 a b", MoreKeys::Counted(1), &[]),
             ("sort a by w store b", MoreKeys::Behind(2, &["STORE"]), &[5]),
             ("sort a store", MoreKeys::Behind(2, &["STORE"]), &[]),
-            ("xread count 2 streams a b 0 0", MoreKeys::HalfBehind(1, "STREAMS"), &[4, 5]),
-            ("xread count 2 streams", MoreKeys::HalfBehind(1, "STREAMS"), &[]),
+            ("xread count 2 streams a b 0 0", STREAMS, &[4, 5]),
+            ("xread count 2 streams", STREAMS, &[]),
+            ("xread count streams streams a 0", STREAMS, &[4]),
+            ("xreadgroup noack group streams c streams a b > >", STREAMS, &[6, 7]),
+            ("xread nonsense streams a 0", STREAMS, &[]),
         ] {
             assert_eq!(indexes(text, Some(more)), expected, "{text}");
         }

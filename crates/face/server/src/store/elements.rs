@@ -175,10 +175,17 @@ impl Store {
         Ok(Scan { stored: stored.peekable(), changed, next_changed: None, order })
     }
 
-    /// Bytes of the pool that elements take, so many of them at most, and how many these are. Ends early if the server does.
-    pub(crate) fn space_of_elements(&self, of: &Elements, count_max: usize) -> Result<(u64, u64)> {
+    /// Bytes of the pool that some elements take which begin with `from`, or larger ones, and how many these are: at most
+    /// `count_max`, or all if that is 0.
+    pub(crate) fn space_of_elements(
+        &self,
+        of: &Elements,
+        from: &[u8],
+        count_max: usize,
+    ) -> Result<(u64, u64)> {
+        let count_max = if count_max == 0 { usize::MAX } else { count_max };
         let (mut bytes, mut count) = (0, 0);
-        for pair in self.scan(of, &[], Order::Ascending)?.take(count_max) {
+        for pair in self.scan(of, from, Order::Ascending)?.take(count_max) {
             let (element, value) = pair?;
             bytes += self.db.space_of(PREFIX + element.len(), value.len());
             count += 1;

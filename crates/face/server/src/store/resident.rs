@@ -1,16 +1,19 @@
 //! What is known in DRAM of a larger collection: it is made at the first use, and changed with the collection.
 
 use crate::counted_tree::{CountedTree, Numbers, Scored};
+use crate::stream_state::StreamState;
 
 /// What is known of a collection.
 #[derive(Debug)]
 pub(crate) enum Resident {
-    /// The number of elements, of a hash, a set or a stream.
+    /// The number of elements, of a hash or a set.
     Count(u64),
     /// The positions of a list's elements.
     Positions(CountedTree<Numbers>),
     /// The members of a sorted set, by their scores.
     Scores(CountedTree<Scored>),
+    /// The ends and the groups of a stream.
+    Stream(Box<StreamState>),
 }
 
 impl Resident {
@@ -20,6 +23,7 @@ impl Resident {
             Self::Count(_) => 0,
             Self::Positions(positions) => positions.bytes(),
             Self::Scores(scores) => scores.bytes(),
+            Self::Stream(state) => state.bytes(),
         };
         size_of::<Self>() + own
     }
