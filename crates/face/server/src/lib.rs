@@ -42,6 +42,7 @@ mod execution;
 mod failure;
 mod glob;
 mod histogram;
+mod hyperloglog;
 mod key_counts;
 mod latency;
 mod listener;

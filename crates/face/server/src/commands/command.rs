@@ -132,6 +132,8 @@ fn categories(command: &Command) -> Vec<&'static str> {
         _ if keyspace => categories.push("@keyspace"),
         _ if about_connection => categories.push("@connection"),
         Some("keyspace") if !container => categories.push("@keyspace"),
+        Some("bitmap") => categories.push("@bitmap"),
+        Some("hyperloglog") => categories.push("@hyperloglog"),
         Some("string") => categories.push("@string"),
         Some("connection") if !container => categories.push("@connection"),
         Some("transaction") => categories.push("@transaction"),

@@ -6,6 +6,7 @@
 
 mod admin;
 mod backup;
+mod bitmap;
 mod client;
 mod cluster;
 mod command;
@@ -13,6 +14,7 @@ mod config;
 mod connection;
 mod counters;
 mod expiry;
+mod hyperloglog;
 mod info;
 mod keys;
 mod latency;

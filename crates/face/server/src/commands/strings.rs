@@ -224,14 +224,14 @@ pub(super) fn setrange(call: &mut Call<'_>) -> Outcome {
 }
 
 /// The length that a value would have, if it may have it.
-fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
+pub(super) fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
     let len_max = call.service.settings.limits.bulk_len_max.min(STRING_LEN_MAX);
     len.filter(|&len| len <= len_max).ok_or_else(|| TOO_LONG.into())
 }
 
 /// Sets a value of a known length that `write` appends; the key's deadline stays. `encoding` is the encoding that Redis
 /// would leave, if it does not follow from the value.
-fn put_computed(
+pub(super) fn put_computed(
     call: &mut Call<'_>,
     key: &[u8],
     (len, encoding): (usize, Option<Encoding>),
@@ -246,6 +246,13 @@ fn put_computed(
         store.note_encoding(db, key, encoding);
     }
     Ok(())
+}
+
+/// Notes that Redis would leave a value of this length as a text that was changed in place.
+pub(super) fn note_raw(call: &mut Call<'_>, key: &[u8], len: usize) {
+    if len <= EMBEDDED_LEN_MAX {
+        call.service.store.note_encoding(call.client.db, key, Encoding::Raw);
+    }
 }
 
 #[cfg(test)]

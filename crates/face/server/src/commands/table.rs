@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::failure::Outcome;
 
 use super::{
-    admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
-    latency, lcs, memory, object, scan, slowlog, strings, transactions,
+    admin, backup, bitmap, client, cluster, command, config, connection, counters, expiry,
+    hyperloglog, info, keys, latency, lcs, memory, object, scan, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -44,9 +44,11 @@ pub(crate) struct Keys {
 /// The family of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
+    Bitmap,
     Cluster,
     Connection,
     Generic,
+    HyperLogLog,
     Server,
     String,
     Transactions,
@@ -55,9 +57,11 @@ pub(crate) enum Group {
 impl Group {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Bitmap => "bitmap",
             Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
+            Self::HyperLogLog => "hyperloglog",
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
@@ -67,8 +71,10 @@ impl Group {
     /// The group's access category, if it has one.
     pub(crate) fn category(self) -> Option<&'static str> {
         match self {
+            Self::Bitmap => Some("bitmap"),
             Self::Connection => Some("connection"),
             Self::Generic => Some("keyspace"),
+            Self::HyperLogLog => Some("hyperloglog"),
             Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
@@ -208,7 +214,9 @@ const fn part(
     command
 }
 
-use Group::{Cluster, Connection, Generic, Server, String as Text, Transactions};
+use Group::{
+    Bitmap, Cluster, Connection, Generic, HyperLogLog, Server, String as Text, Transactions,
+};
 use flags::*;
 
 /// A part of CLUSTER.
@@ -244,6 +252,20 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("setrange", 4, GROWS, Text, "2.2.0", "Overwrites a part of a value", strings::setrange).keys(1, 1, 1),
     new("substr", 4, READ, Text, "1.0.0", "Returns a part of a value", strings::getrange).keys(1, 1, 1),
     new("strlen", 2, READ | FAST, Text, "2.2.0", "Returns the length of a value", strings::strlen).keys(1, 1, 1),
+
+    new("bitcount", -2, READ, Bitmap, "2.6.0", "Counts the bits of a value that are set", bitmap::count::bitcount).keys(1, 1, 1),
+    new("bitfield", -2, GROWS, Bitmap, "3.2.0", "Reads and changes integers among the bits of a value", bitmap::field::bitfield).keys(1, 1, 1),
+    new("bitfield_ro", -2, READ | FAST, Bitmap, "6.0.0", "Reads integers among the bits of a value", bitmap::field::bitfield_ro).keys(1, 1, 1),
+    new("bitop", -4, GROWS, Bitmap, "2.6.0", "Sets a key to the combined bits of others", bitmap::combine::bitop).keys(2, -1, 1),
+    new("bitpos", -3, READ, Bitmap, "2.8.7", "Finds the first bit of a value that is set, or is not", bitmap::position::bitpos).keys(1, 1, 1),
+    new("getbit", 3, READ | FAST, Bitmap, "2.2.0", "Returns a bit of a value", bitmap::getbit).keys(1, 1, 1),
+    new("setbit", 4, GROWS, Bitmap, "2.2.0", "Sets or clears a bit of a value", bitmap::setbit).keys(1, 1, 1),
+
+    new("pfadd", -2, GROWS | FAST, HyperLogLog, "2.8.9", "Adds elements to a HyperLogLog", hyperloglog::pfadd).keys(1, 1, 1),
+    new("pfcount", -2, READ, HyperLogLog, "2.8.9", "Estimates how many elements HyperLogLogs have together", hyperloglog::pfcount).keys(1, -1, 1),
+    new("pfdebug", 3, GROWS | ADMIN, HyperLogLog, "2.8.9", "Shows how a HyperLogLog is encoded, for tests", hyperloglog::pfdebug).keys(2, 2, 1),
+    new("pfmerge", -2, GROWS, HyperLogLog, "2.8.9", "Sets a HyperLogLog to several ones together", hyperloglog::pfmerge).keys(1, -1, 1),
+    new("pfselftest", 1, ADMIN, HyperLogLog, "2.8.9", "Tests HyperLogLogs, for tests", hyperloglog::pfselftest),
 
     new("copy", -3, GROWS, Generic, "6.2.0", "Copies a key", keys::copy).keys(1, 2, 1),
     new("del", -2, WRITE | MANY_KEYS, Generic, "1.0.0", "Removes keys", keys::del).keys(1, -1, 1),
