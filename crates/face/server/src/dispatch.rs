@@ -188,7 +188,7 @@ pub(crate) fn check_partitions(
 /// Prefetches the records of a command's first keys, if it has several.
 fn prefetch(call: &Call<'_>, command: &Command) {
     let (mut keys, mut count) = ([&[][..]; AHEAD], 0);
-    for index in command.key_indexes(call.args.len()).take(AHEAD) {
+    for index in command.key_indexes(call.args).take(AHEAD) {
         keys[count] = &call.args[index];
         count += 1;
     }

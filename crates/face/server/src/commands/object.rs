@@ -7,17 +7,21 @@ use crate::store::Encoding;
 
 /// Tells the encoding that Redis would choose for such a value, or that the last command left, if it differs.
 pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
-    let key = call.arg(2);
+    let encoding = encoding_of(call, call.arg(2))?;
+    call.reply().bulk_or_null(encoding.map(str::as_bytes));
+    Ok(())
+}
+
+/// The encoding of the value of a key, if it has one.
+pub(super) fn encoding_of(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<&'static str>> {
     let value = call.get(key)?;
     let noted = call.service.store.encoding(call.client.db, key);
-    let encoding = value.map(|value| match value.len() {
+    Ok(value.map(|value| match value.len() {
         _ if noted == Some(Encoding::Raw) => "raw",
         ..=20 if noted.is_none() && parse_i64(&value).is_some() => "int",
         ..=EMBEDDED_LEN_MAX => "embstr",
         _ => "raw",
-    });
-    call.reply().bulk_or_null(encoding.map(str::as_bytes));
-    Ok(())
+    }))
 }
 
 /// The longest text that Redis embeds in an object, in bytes.

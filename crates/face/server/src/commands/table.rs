@@ -2,10 +2,13 @@
 
 use crate::call::Call;
 use crate::failure::Outcome;
+use crate::number::parse_i64;
+use crate::resp::Args;
 
 use super::{
-    admin, backup, bitmap, client, cluster, command, config, connection, counters, expiry,
-    hyperloglog, info, keys, latency, lcs, memory, object, scan, slowlog, strings, transactions,
+    admin, backup, bitmap, client, cluster, command, config, connection, counters, debug, digest,
+    expiry, hyperloglog, increx, info, keys, latency, lcs, lolwut, memory, object, replication,
+    scan, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -39,6 +42,8 @@ pub(crate) struct Keys {
     /// The index of the last; negative: from the end.
     pub(crate) last: i32,
     pub(crate) step: i32,
+    /// The index of the word that says how many keys there are; 0: their number follows from that of the words.
+    pub(crate) count_at: usize,
 }
 
 /// The family of a command.
@@ -121,6 +126,8 @@ pub(crate) mod flags {
     pub(crate) const AWAITS: u32 = 1 << 16;
     /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
+    /// It has subcommands that are not parts of it in the table.
+    pub(crate) const HAS_OTHERS: u32 = 1 << 18;
 
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -153,16 +160,31 @@ impl Command {
         self.subcommands.iter().find(|command| crate::call::is(name, command.name))
     }
 
-    /// The indexes of the keys among `words` words.
-    pub(crate) fn key_indexes(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
-        let Keys { first, last, step } = self.keys;
-        let last = if last < 0 { words as i32 + last } else { last };
-        let end = if first == 0 { first } else { words.min(last as usize + 1) as i32 };
+    /// The indexes of the keys among the words of a request.
+    pub(crate) fn key_indexes(&self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
+        let Keys { first, last, step, count_at } = self.keys;
+        let words = args.len();
+        let last = match last {
+            _ if count_at > 0 => {
+                let count = args.get(count_at).and_then(parse_i64).unwrap_or(0);
+                let count = i32::try_from(count).unwrap_or(0).max(0);
+                first.saturating_add(count.saturating_mul(step)) - step
+            }
+            ..0 => words as i32 + last,
+            last => last,
+        };
+        let end = if first == 0 { first } else { words.min(last.max(0) as usize + 1) as i32 };
         (first..end).step_by(step.max(1) as usize).map(|index| index as usize)
     }
 
     const fn keys(mut self, first: i32, last: i32, step: i32) -> Self {
-        self.keys = Keys { first, last, step };
+        self.keys = Keys { first, last, step, count_at: 0 };
+        self
+    }
+
+    /// The keys follow the word that says how many there are, each at `step` words from the one before.
+    const fn counted_keys(mut self, count_at: usize, step: i32) -> Self {
+        self.keys = Keys { first: count_at as i32 + 1, last: 0, step, count_at };
         self
     }
 
@@ -186,7 +208,7 @@ const fn new(
         full_name: name,
         arity,
         flags,
-        keys: Keys { first: 0, last: 0, step: 0 },
+        keys: Keys { first: 0, last: 0, step: 0, count_at: 0 },
         group,
         since,
         summary,
@@ -233,6 +255,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("append", 3, GROWS | FAST, Text, "2.0.0", "Adds to the end of a value", strings::append).keys(1, 1, 1),
     new("decr", 2, GROWS | FAST, Text, "1.0.0", "Subtracts one from an integer", counters::decr).keys(1, 1, 1),
     new("decrby", 3, GROWS | FAST, Text, "1.0.0", "Subtracts from an integer", counters::decrby).keys(1, 1, 1),
+    new("delex", -2, WRITE | FAST, Text, "8.4.0", "Removes a key on a condition on its value", digest::delex).keys(1, 1, 1),
+    new("digest", 2, READ | FAST, Text, "8.4.0", "Returns the digest of a value", digest::digest).keys(1, 1, 1),
     new("get", 2, READ | FAST, Text, "1.0.0", "Returns the value of a key", strings::get).keys(1, 1, 1),
     new("getdel", 2, WRITE | FAST, Text, "6.2.0", "Returns a value and removes its key", strings::getdel).keys(1, 1, 1),
     new("getex", -2, WRITE | FAST, Text, "6.2.0", "Returns a value and sets when its key expires", strings::getex).keys(1, 1, 1),
@@ -241,9 +265,11 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("incr", 2, GROWS | FAST, Text, "1.0.0", "Adds one to an integer", counters::incr).keys(1, 1, 1),
     new("incrby", 3, GROWS | FAST, Text, "1.0.0", "Adds to an integer", counters::incrby).keys(1, 1, 1),
     new("incrbyfloat", 3, GROWS | FAST, Text, "2.6.0", "Adds to a floating-point number", counters::incrbyfloat).keys(1, 1, 1),
+    new("increx", -2, GROWS | FAST, Text, "8.8.0", "Adds to a number within bounds, and sets when its key expires", increx::increx).keys(1, 1, 1),
     new("lcs", -3, READ, Text, "7.0.0", "Finds the longest common subsequence of two values", lcs::lcs).keys(1, 2, 1),
     new("mget", -2, READ | FAST, Text, "1.0.0", "Returns the values of several keys", strings::mget).keys(1, -1, 1),
     new("mset", -3, GROWS | MANY_KEYS, Text, "1.0.1", "Sets several keys together", strings::mset).keys(1, -1, 2),
+    new("msetex", -4, GROWS | MANY_KEYS, Text, "8.4.0", "Sets several keys together, which expire together", strings::msetex).counted_keys(1, 2),
     new("msetnx", -3, GROWS | MANY_KEYS, Text, "1.0.1", "Sets several keys together if none of them exists", strings::msetnx).keys(1, -1, 2),
     new("psetex", 4, GROWS, Text, "2.6.0", "Sets a key that expires in milliseconds", strings::psetex).keys(1, 1, 1),
     new("set", -3, GROWS, Text, "1.0.0", "Sets the value of a key", strings::set).keys(1, 1, 1),
@@ -306,6 +332,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 
     new("auth", -2, OPEN, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
+        part("client|capa", -3, 0, Connection, "8.0.0", "Names capabilities of the client; no reply depends on them", client::capa),
         part("client|getname", 2, 0, Connection, "2.6.9", "Returns the client's name", client::getname),
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
         part("client|id", 2, 0, Connection, "5.0.0", "Returns the client's number", client::id),
@@ -314,6 +341,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|list", -2, ADMIN | ALL_THREADS, Connection, "2.4.0", "Describes all clients", client::list),
         part("client|maint_notifications", -3, 0, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
         part("client|no-evict", 3, ADMIN, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
+        part("client|no-touch", 3, 0, Connection, "7.2.0", "Is accepted: no time of last use is kept", client::no_touch),
         part("client|pause", -3, ADMIN | ALONE, Connection, "3.0.0", "Lets clients wait", client::pause),
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
         part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
@@ -360,11 +388,13 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("readonly", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("readwrite", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
 
+    new("bgrewriteaof", 1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgrewriteaof),
     new("bgsave", -1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgsave),
     new("command", -1, 0, Server, "2.8.13", "Describes all commands", command::all).with(&[
         part("command|count", 2, 0, Server, "2.8.13", "Counts the commands", command::count),
         part("command|docs", -2, 0, Server, "7.0.0", "Documents commands", command::docs),
         part("command|getkeys", -4, 0, Server, "2.8.13", "Returns the keys in a request", command::getkeys),
+        part("command|getkeysandflags", -4, 0, Server, "7.0.0", "Returns the keys in a request, and what it does to them", command::getkeysandflags),
         part("command|help", 2, 0, Server, "5.0.0", "Lists the subcommands", command::help),
         part("command|info", -2, 0, Server, "2.8.13", "Describes commands", command::info),
         part("command|list", -2, 0, Server, "7.0.0", "Lists the names of commands", command::list),
@@ -377,7 +407,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("config|set", -4, ADMIN, Server, "2.0.0", "Sets parameters", config::set),
     ]),
     new("dbsize", 1, READ | FAST | ALL_KEYS, Server, "1.0.0", "Counts the keys", admin::dbsize),
-    new("debug", -2, ADMIN | PROTECTED, Server, "1.0.0", "Commands for tests", admin::debug),
+    new("debug", -2, ADMIN | PROTECTED | HAS_OTHERS, Server, "1.0.0", "Commands for tests", debug::debug).with(&[
+        part("debug|digest", 2, ADMIN | PROTECTED | ALL_KEYS, Server, "1.0.0", "Returns a digest of all keys", debug::digest),
+        part("debug|digest-value", -2, ADMIN | PROTECTED, Server, "1.0.0", "Returns digests of values", debug::digest_value).keys(2, -1, 1),
+        part("debug|object", 3, ADMIN | PROTECTED, Server, "1.0.0", "Describes how a value is stored", debug::object).keys(2, 2, 1),
+        part("debug|populate", -3, ADMIN | PROTECTED | GROWS | ALL_KEYS, Server, "1.0.0", "Sets many keys", debug::populate),
+        part("debug|sdslen", 3, ADMIN | PROTECTED, Server, "1.0.0", "Tells the lengths of a key and its value", debug::sdslen).keys(2, 2, 1),
+    ]),
+    new("failover", -1, ADMIN, Server, "6.2.0", "Is refused: there is no replica", replication::failover),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
     new("halite.backup", -2, 0, Server, "7.4.0", "Takes a backup while others write", backup::help).with(&[
@@ -397,6 +434,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
         part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", latency::reset),
     ]),
+    new("lolwut", -1, READ | FAST, Server, "5.0.0", "Returns a picture, and the version", lolwut::lolwut),
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
         part("memory|doctor", 2, 0, Server, "4.0.0", "Reports problems of memory", memory::doctor),
         part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
@@ -410,9 +448,13 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("module|loadex", -3, ADMIN, Server, "7.0.0", "Is refused", cluster::refuse_module),
         part("module|unload", 3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
     ]),
+    new("psync", -3, ADMIN | NO_MULTI, Server, "2.8.0", "Is refused: there is no replication", replication::refuse),
+    new("replconf", -1, ADMIN, Server, "3.0.0", "Is refused: there is no replication", replication::refuse),
+    new("replicaof", 3, ADMIN, Server, "5.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
     new("role", 1, FAST | ADMIN, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
+    new("slaveof", 3, ADMIN, Server, "1.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
     new("slowlog", -2, 0, Server, "2.2.12", "Commands about slow commands", slowlog::help).with(&[
         part("slowlog|get", -2, ADMIN, Server, "2.2.12", "Returns slow commands", slowlog::get),
         part("slowlog|help", 2, 0, Server, "6.2.0", "Lists the subcommands", slowlog::help),
@@ -420,6 +462,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("slowlog|reset", 2, ADMIN, Server, "2.2.12", "Forgets slow commands", slowlog::reset),
     ]),
     new("swapdb", 3, WRITE | FAST | DANGEROUS | ALL_KEYS, Server, "4.0.0", "Exchanges two databases", admin::swapdb),
+    new("sync", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Is refused: there is no replication", replication::refuse),
     new("time", 1, FAST, Server, "2.6.0", "Tells the time", admin::time),
 ];
 
@@ -523,10 +566,23 @@ mod tests {
 
     #[test]
     fn keys_are_where_the_table_says() {
-        let keys = |name: &[u8], words| find(name).unwrap().key_indexes(words).collect::<Vec<_>>();
-        assert_eq!(keys(b"get", 2), [1]);
-        assert_eq!(keys(b"mset", 5), [1, 3]);
-        assert_eq!(keys(b"rename", 3), [1, 2]);
-        assert!(keys(b"ping", 2).is_empty());
+        let keys = |request: &str| {
+            let ends = request.char_indices().filter(|(_, char)| *char == ' ').map(|(at, _)| at);
+            let ends: Vec<_> = ends.chain([request.len()]).collect();
+            let starts = [0].into_iter().chain(ends.iter().map(|end| end + 1));
+            let ranges: Vec<_> = starts.zip(&ends).map(|(start, end)| start..*end).collect();
+            let args = Args::new(request.as_bytes(), &ranges);
+            find(&args[0]).unwrap().key_indexes(args).collect::<Vec<_>>()
+        };
+        assert_eq!(keys("get a"), [1]);
+        assert_eq!(keys("mset a 1 b 2"), [1, 3]);
+        assert_eq!(keys("rename a b"), [1, 2]);
+        assert!(keys("ping a").is_empty());
+        assert_eq!(keys("msetex 2 a 1 b 2 NX"), [2, 4]);
+        assert_eq!(keys("msetex 9 a 1 b 2"), [2, 4]);
+        for request in ["msetex 0 a 1", "msetex -1 a 1", "msetex x a 1", "msetex 99999999999 a 1"] {
+            assert!(keys(request).is_empty(), "{request}");
+        }
+        assert_eq!(keys("bitop and a b c"), [2, 3, 4]);
     }
 }

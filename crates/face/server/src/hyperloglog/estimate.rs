@@ -5,7 +5,7 @@
 use super::{RANK_BITS, RANK_MAX, REGISTERS};
 
 /// 1 / (2 ln 2).
-const ALPHA: f64 = 0.721_347_520_444_481_703_680;
+const ALPHA: f64 = 0.5 / std::f64::consts::LN_2;
 
 /// Estimates the number of elements from how many registers have each rank.
 pub(super) fn estimate(histogram: &[u32; 64]) -> u64 {

@@ -57,9 +57,9 @@ pub(crate) struct View<'a>(&'a [u8]);
 impl<'a> View<'a> {
     /// A string as a HyperLogLog, if its header is one's.
     pub(crate) fn of(string: &'a [u8]) -> Option<Self> {
-        let is_whole = match string.get(ENCODING)? {
-            &DENSE => string.len() == HEADER_LEN + dense::LEN,
-            &SPARSE => string.len() >= HEADER_LEN,
+        let is_whole = match *string.get(ENCODING)? {
+            DENSE => string.len() == HEADER_LEN + dense::LEN,
+            SPARSE => string.len() >= HEADER_LEN,
             _ => false,
         };
         (is_whole && string.starts_with(MAGIC)).then_some(Self(string))

@@ -18,7 +18,7 @@ pub(crate) fn partitions_of(
     if command.is(flags::SCANS) {
         parts.insert(scanned(store, args));
     }
-    for index in command.key_indexes(args.len()) {
+    for index in command.key_indexes(args) {
         if let Some(key) = args.get(index) {
             parts.insert(store.partition_of(key));
         }

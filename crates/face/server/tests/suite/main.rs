@@ -7,6 +7,7 @@ mod common;
 mod requests;
 
 mod backup;
+mod bitmaps;
 mod client_memory;
 mod command_time;
 mod compatibility;
@@ -14,6 +15,7 @@ mod connection;
 mod ending;
 mod expiry;
 mod failed_sync;
+mod hyperloglogs;
 mod keys;
 mod limits;
 mod loading;
