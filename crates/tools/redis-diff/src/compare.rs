@@ -36,20 +36,28 @@ fn is_about(ours: &[u8], theirs: &[u8], difference: i64) -> bool {
     both.is_some_and(|(a, b)| a >= 0 && b >= 0 && a.abs_diff(b) <= difference.unsigned_abs())
 }
 
-/// A reply whose arrays have their items in order, at any depth.
-fn sorted(reply: &[u8]) -> Vec<u8> {
+/// The items of an array, or of a set.
+pub(crate) fn items(reply: &[u8]) -> Option<Vec<&[u8]>> {
     if !matches!(reply.first(), Some(b'*' | b'~')) {
-        return reply.to_vec();
+        return None;
     }
-    let head = reply.iter().position(|byte| *byte == b'\n').map_or(reply.len(), |at| at + 1);
-    let (mut at, mut items) = (head, Vec::new());
+    let mut at = reply.iter().position(|byte| *byte == b'\n').map_or(reply.len(), |at| at + 1);
+    let mut items = Vec::new();
     while at < reply.len() {
         let end = reply.len().min(at + item_len(&reply[at..]).max(1));
-        items.push(sorted(&reply[at..end]));
+        items.push(&reply[at..end]);
         at = end;
     }
+    Some(items)
+}
+
+/// A reply whose arrays have their items in order, at any depth.
+fn sorted(reply: &[u8]) -> Vec<u8> {
+    let Some(items) = items(reply) else { return reply.to_vec() };
+    let head = &reply[..reply.len() - items.iter().map(|item| item.len()).sum::<usize>()];
+    let mut items: Vec<_> = items.iter().map(|item| sorted(item)).collect();
     items.sort_unstable();
-    [reply[..head].to_vec(), items.concat()].concat()
+    [head.to_vec(), items.concat()].concat()
 }
 
 #[cfg(test)]

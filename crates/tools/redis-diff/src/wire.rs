@@ -35,14 +35,8 @@ impl Wire {
     /// The bytes of the next reply.
     pub(crate) fn reply(&mut self) -> io::Result<Vec<u8>> {
         let mut reply = Vec::new();
-        loop {
-            let start = reply.len();
-            self.read_item(&mut reply)?;
-            // An attribute, and a message between replies, come before the reply.
-            if !matches!(reply[start], b'|' | b'>') {
-                return Ok(reply);
-            }
-        }
+        self.read_item(&mut reply)?;
+        Ok(reply)
     }
 
     /// Sends a request, and returns the bytes of its reply.
@@ -67,7 +61,9 @@ impl Wire {
                 self.socket.read_exact(&mut reply[end..])
             }
             b'*' | b'~' | b'>' => (0..number).try_for_each(|_| self.read_item(reply)),
-            b'%' | b'|' => (0..2 * number).try_for_each(|_| self.read_item(reply)),
+            b'%' => (0..2 * number).try_for_each(|_| self.read_item(reply)),
+            // An attribute comes before its item.
+            b'|' => (0..2 * number + 1).try_for_each(|_| self.read_item(reply)),
             _ => Ok(()),
         }
     }
@@ -85,7 +81,8 @@ pub(crate) fn item_len(bytes: &[u8]) -> usize {
     match bytes[0] {
         b'$' | b'=' if bytes[1] != b'-' => (line + number + 2).min(bytes.len()),
         b'*' | b'~' | b'>' => items(number),
-        b'%' | b'|' => items(2 * number),
+        b'%' => items(2 * number),
+        b'|' => items(2 * number + 1),
         _ => line,
     }
 }

@@ -187,8 +187,11 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     reply.array(10);
     reply.bulk(command.full_name.as_bytes());
     reply.integer(i64::from(command.arity));
-    let names: Vec<_> =
-        flags::NAMES.iter().filter(|(flag, _)| command.is(*flag)).map(|(_, name)| *name).collect();
+    let has = |(flag, _): &&(u32, &str)| command.is(*flag);
+    let mut names: Vec<_> = flags::NAMES.iter().filter(has).map(|(_, name)| *name).collect();
+    if command.keys.count_at > 0 {
+        names.push("movablekeys");
+    }
     simple_set(reply, &names);
     let Keys { first, last, step, count_at } = command.keys;
     // A command whose keys are counted by a word has none at places that are always the same.

@@ -1,6 +1,6 @@
 //! Bits of strings.
 
-use super::{Pattern, exact};
+use super::{Pattern, SECONDS, by, exact};
 
 /// The patterns of commands on bits.
 pub(super) const PATTERNS: &[Pattern] = &[
@@ -34,6 +34,6 @@ pub(super) const PATTERNS: &[Pattern] = &[
     exact("OBJECT ENCODING <x:bits>"),
     exact("APPEND <x:bits> <bytes>"),
     exact("EXPIREAT <x:bits> <at>"),
-    exact("EXPIRETIME <x:bits>"),
+    by(SECONDS, "EXPIRETIME <x:bits>"),
     exact("DEL <x:bits>"),
 ];

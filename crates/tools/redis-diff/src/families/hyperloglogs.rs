@@ -1,6 +1,6 @@
 //! HyperLogLogs.
 
-use super::{Pattern, exact};
+use super::{Pattern, SECONDS, by, exact};
 
 /// The patterns of commands on HyperLogLogs. GET shows that both servers store the same bytes.
 pub(super) const PATTERNS: &[Pattern] = &[
@@ -30,6 +30,6 @@ pub(super) const PATTERNS: &[Pattern] = &[
     exact("GET <x:dense>"),
     exact("OBJECT ENCODING <x:hll>"),
     exact("EXPIREAT <x:hll> <at>"),
-    exact("EXPIRETIME <x:hll>"),
+    by(SECONDS, "EXPIRETIME <x:hll>"),
     exact("CONFIG SET hll-sparse-max-bytes {3000|30|100|0|16000|x}"),
 ];

@@ -1,10 +1,9 @@
 //! Keys, whatever their values.
 
-use super::{Pattern, by, exact};
+use super::{Pattern, SECONDS, by, exact};
 use crate::compare::Compare;
 
-/// Differences of times that are left, in seconds and in milliseconds.
-const SECONDS: Compare = Compare::About(2);
+/// Differences of times, in milliseconds.
 const MILLISECONDS: Compare = Compare::About(2000);
 
 /// The patterns of commands on keys.
@@ -37,8 +36,10 @@ pub(super) const PATTERNS: &[Pattern] = &[
     by(Compare::Kind, "OBJECT IDLETIME <key>"),
     exact("OBJECT {ENCODING|FREQ|REFCOUNT|X} <key> [<odd>]"),
     exact("DBSIZE"),
+    by(Compare::Kind, "RANDOMKEY"),
+    exact("WAITAOF 2 0 0"),
     by(Compare::Unordered, "KEYS {*|key*|key:[0-3]|*:*|?ey*|<odd>}"),
-    by(Compare::Unordered, "SCAN {0|1|x} COUNT {0|-1|x}"),
+    by(Compare::Unordered, "SCAN {0|x} COUNT {0|-1|x}"),
     exact("SELECT <db>"),
     exact("SELECT 0"),
     exact("SWAPDB <db> <db>"),

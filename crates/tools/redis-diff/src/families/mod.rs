@@ -37,6 +37,9 @@ const fn by(compare: Compare, text: &'static str) -> Pattern {
     Pattern { text, compare }
 }
 
+/// Differences of times, in seconds: both servers read their clocks at different moments.
+const SECONDS: Compare = Compare::About(2);
+
 /// The families, by name.
 const FAMILIES: &[(&str, &[Pattern])] = &[
     ("bitmaps", bitmaps::PATTERNS),

@@ -30,9 +30,9 @@ pub(super) const PATTERNS: &[Pattern] = &[
     ),
     exact("DEBUG SET-ACTIVE-EXPIRE {0|1}"),
     exact(
-        "DEBUG PROTOCOL {string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false}",
+        "DEBUG PROTOCOL {string|integer|double|bignum|null|array|set|map|attrib|verbatim|true|false}",
     ),
-    exact("DEBUG {RELOAD X|X|DIGEST X|OBJECT nosuch|SDSLEN nosuch}"),
+    exact("DEBUG {RELOAD X|X|DIGEST X|OBJECT nosuch}"),
     exact("DEBUG POPULATE {3|x|2 p|2 p 20|-1}"),
     exact("DEBUG ERROR {x|<text>}"),
     exact("GET {key:0|p:1}"),

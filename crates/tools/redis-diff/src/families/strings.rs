@@ -48,4 +48,9 @@ pub(super) const PATTERNS: &[Pattern] = &[
     exact("OBJECT ENCODING <key>"),
     exact("OBJECT ENCODING <x:float>"),
     exact("DEL <key>"),
+    exact("DIGEST <key>"),
+    exact("DELEX <key> [IFEQ <value>|IFNE <value>|IFDEQ <value>|IFDNE <value>]"),
+    exact("MSETEX 2 <key> <value> <key> <value> [NX|XX] [EX <ttl>|PXAT <at-ms>|KEEPTTL]"),
+    exact("INCREX <x:int> [BYINT <int>] [UBOUND <int>] [LBOUND <int>] [SATURATE] [EX <ttl> ENX]"),
+    exact("INCREX <x:float> BYFLOAT <float> [UBOUND <float>] [SATURATE]"),
 ];

@@ -4,11 +4,12 @@
 //! sees what those before it wrote. A field that lies behind the end of the value is read as zeros.
 
 use crate::call::{Call, is};
-use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, shown};
+use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, TOO_LONG, shown};
 use crate::number::parse_i64;
 use crate::store::Encoding;
+use crate::stored::STRING_LEN_MAX;
 
-use super::super::strings::{check_len, note_raw, put_computed};
+use super::super::strings::{note_raw, put_computed};
 use super::check_offset;
 
 const NO_TYPE: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
@@ -204,7 +205,11 @@ fn change_fields(call: &mut Call<'_>, operations: &[Operation], end: usize) -> O
     let key = call.arg(1);
     let old = call.get(key)?;
     let old = old.as_deref().unwrap_or_default();
-    let len = check_len(call, Some(old.len().max(end)))?;
+    // The offset of each field lies in the longest value that is allowed; only its end may lie behind it.
+    let len = old.len().max(end);
+    if len > STRING_LEN_MAX {
+        return Err(TOO_LONG.into());
+    }
     let mut value = Vec::with_capacity(len);
     value.extend_from_slice(old);
     value.resize(len, 0);
