@@ -20,6 +20,10 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         }),
         // It would wait for a replica, for ever.
         b"WAIT" => passes(request.get(1)) && request.get(2).and_then(number) == Some(0),
+        // Redis would forget how values were encoded.
+        b"DEBUG" if request.iter().any(|word| word.eq_ignore_ascii_case(b"RELOAD")) => {
+            request.len() == 2
+        }
         // It would take for ever.
         b"DEBUG" => request.iter().any(|word| number(word).is_some_and(|count| count > 1000)),
         // It would become a replica.

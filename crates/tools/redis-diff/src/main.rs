@@ -3,9 +3,10 @@
 //! `redis-diff` starts both servers (`sides`), each empty, and sends them the same streams of requests, in RESP2 and in
 //! RESP3 (`stream`). The requests are made from patterns, a table of which each family of commands has (`families`,
 //! whose `mod.rs` says how one is added); `pattern` makes words of a pattern, odd ones now and then; `words` has the
-//! keys and values, and `hasty` leaves out requests that cannot be compared. Replies are compared as bytes, or as a pattern says (`compare`). A stream ends at its first
-//! difference, which is shown with the requests before it that concern the same keys; then both servers are emptied.
-//! Differences that are meant to be are named in `known`, and counted.
+//! keys and values, and `hasty` leaves out requests that cannot be compared. Replies are compared as bytes, or as a
+//! pattern says (`compare`). A stream ends at its first difference, which is shown with the requests before it that
+//! concern the same keys; then both servers are emptied. Differences that are meant to be are named in `known`, and
+//! counted.
 //!
 //! The exit status is 1 if there was a difference that is not known.
 #![forbid(unsafe_code)]
