@@ -52,7 +52,9 @@ impl<'a> Call<'a> {
     pub(crate) fn database(&self, index: usize) -> Outcome<usize> {
         let number = self.integer(index)?;
         if i32::try_from(number).is_err() {
-            return Err(NOT_AN_INTEGER.into());
+            return Err(
+                "ERR value is out of range, value must between -2147483648 and 2147483647".into()
+            );
         }
         self.check_database(number)
     }

@@ -47,6 +47,7 @@ mod failure;
 mod geohash;
 mod glob;
 mod histogram;
+mod hyperloglog;
 mod inline_limits;
 mod key_counts;
 mod latency;

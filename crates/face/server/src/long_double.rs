@@ -11,7 +11,7 @@ use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round, Status, StatusAnd};
 
 /// A number that is finite, and zero or normal.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(crate) struct LongDouble(X87DoubleExtended);
 
 /// The longest text taken for a number, in bytes.
@@ -28,13 +28,21 @@ const DIGITS_MAX: usize = 5_000;
 impl LongDouble {
     pub(crate) const ZERO: Self = Self(X87DoubleExtended::ZERO);
 
-    /// Reads a decimal number: sign, digits with or without a point, exponent. `None` if `text` is not a number, or out
-    /// of range.
+    /// The largest number.
+    pub(crate) fn max() -> Self {
+        Self(X87DoubleExtended::largest())
+    }
+
+    /// Reads a decimal number: sign, digits with or without a point, exponent; or a hexadecimal one, as C's `strtold`
+    /// does. `None` if `text` is not a number, or out of range.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() >= TEXT_LEN_MAX {
             return None;
         }
         let unsigned = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+        if let [b'0', b'x' | b'X', digits @ ..] = unsigned {
+            return Self::parse_hexadecimal(digits, text[0] == b'-');
+        }
         let mut parts = unsigned.splitn(2, |byte| matches!(byte, b'e' | b'E'));
         let mut digits = parts.next()?.splitn(2, |byte| *byte == b'.');
         let (whole, fraction) = (digits.next()?, digits.next().unwrap_or_default());
@@ -61,6 +69,32 @@ impl LongDouble {
             (_, true) => Some(self),
             _ => Self::finite(self.0 + other.0),
         }
+    }
+
+    /// Reads a hexadecimal number behind its `0x`: digits with or without a point, and maybe `p` and a binary exponent.
+    fn parse_hexadecimal(text: &[u8], is_negative: bool) -> Option<Self> {
+        let mut parts = text.splitn(2, |byte| matches!(byte, b'p' | b'P'));
+        let digits = parts.next()?;
+        let exponent = parts.next().map_or(Some(0), parse_exponent)?;
+        let is_digit = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'.';
+        let points = digits.iter().filter(|byte| **byte == b'.').count();
+        if points > 1 || points == digits.len() || !digits.iter().all(is_digit) {
+            return None;
+        }
+        let number = match digits.iter().all(|byte| matches!(byte, b'0' | b'.')) {
+            true => Self::ZERO,
+            false => {
+                let text = format!("0x{}p{exponent}", str::from_utf8(digits).ok()?);
+                let rounded = X87DoubleExtended::from_str_r(&text, Round::NearestTiesToEven);
+                Self::finite(rounded.ok()?)?
+            }
+        };
+        Some(if is_negative { number.negated() } else { number })
+    }
+
+    /// The number with the other sign.
+    pub(crate) fn negated(self) -> Self {
+        Self(-self.0)
     }
 
     fn finite(rounded: StatusAnd<X87DoubleExtended>) -> Option<Self> {
@@ -128,6 +162,9 @@ mod tests {
             ("0", "3.0e3", "3000"),
             ("5.0e3", "2.0e2", "5200"),
             ("10.50", "0.1", "10.6"),
+            ("0x1p3", "0X.8", "8.5"),
+            ("0x10", "-0xAp-1", "11"),
+            ("0x0.0p5", "0x1.", "1"),
             ("17179869184", "1.5", "17179869185.5"),
             ("1", "-1", "0"),
             ("-0", "-0", "0"),

@@ -43,10 +43,11 @@ impl Reply<'_> {
         self.end_line();
     }
 
-    /// An error: its code, a space, and a text. Line breaks in it become spaces.
+    /// An error: its code, a space, and a text. Line breaks in it become spaces, and those at its end are left out.
     pub(crate) fn error(&mut self, text: &[u8]) {
         self.out.push(b'-');
-        let bytes = text.iter().copied();
+        let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
+        let bytes = text[..end.map_or(0, |end| end + 1)].iter().copied();
         self.out.extend(bytes.map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
         self.end_line();
     }
@@ -66,6 +67,18 @@ impl Reply<'_> {
         self.header(b'$', Decimal::unsigned(bytes.len() as u64));
         self.out.extend_from_slice(bytes);
         self.end_line();
+    }
+
+    /// A floating-point number, given in decimal.
+    pub(crate) fn decimal(&mut self, number: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(number.as_bytes()),
+            Protocol::Resp3 => {
+                self.out.push(b',');
+                self.out.extend_from_slice(number.as_bytes());
+                self.end_line();
+            }
+        }
     }
 
     /// A value, or its absence.

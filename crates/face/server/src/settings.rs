@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     /// The shortest time of a spike that LATENCY records, in milliseconds; 0: it records none.
     pub(crate) latency_threshold_ms: u64,
     pub(crate) databases: usize,
+    /// The longest HyperLogLog that is kept sparse, in bytes.
+    pub(crate) hll_sparse_len_max: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
     /// Whether the databases lie in memory alone, and are not kept.
@@ -103,6 +105,7 @@ impl Settings {
             slowlog_len_max: 128,
             latency_threshold_ms: 0,
             databases: config.databases as usize,
+            hll_sparse_len_max: 3000,
             bind: bind.join(" "),
             port,
             in_memory: false,

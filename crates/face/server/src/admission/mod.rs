@@ -119,7 +119,11 @@ fn find(args: Args<'_>) -> Outcome<&'static Command> {
     let Some(command) = commands::find(&args[0]) else { return Err(unknown(args)) };
     match args.get(1) {
         Some(word) if !command.subcommands.is_empty() => {
-            command.subcommand(word).ok_or_else(|| unknown_subcommand(command, word))
+            let whole = Some(command).filter(|command| command.is(flags::HAS_OTHERS));
+            let part = command.subcommand(word);
+            // A command with other subcommands refuses by itself words that its parts do not take.
+            let part = part.filter(|part| whole.is_none() || part.takes(args.len())).or(whole);
+            part.ok_or_else(|| unknown_subcommand(command, word))
         }
         _ => Ok(command),
     }

@@ -1,8 +1,6 @@
 //! Commands of an administrator about the whole server.
 
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::call::{Call, is};
 use crate::clock::unix_time;
@@ -67,7 +65,7 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Has everything made durable, and changes counted anew from here on.
-fn ask_for_sync(call: &mut Call<'_>) -> Outcome {
+pub(super) fn ask_for_sync(call: &mut Call<'_>) -> Outcome {
     call.service.check_durable()?;
     call.service.sync_asked = true;
     call.service.change(|common| common.saves += 1);
@@ -89,6 +87,13 @@ pub(super) fn bgsave(call: &mut Call<'_>) -> Outcome {
     }
     ask_for_sync(call)?;
     call.reply().simple("Background saving started");
+    Ok(())
+}
+
+/// The store needs no rewriting: as BGSAVE does, this makes everything durable.
+pub(super) fn bgrewriteaof(call: &mut Call<'_>) -> Outcome {
+    ask_for_sync(call)?;
+    call.reply().simple("Background append only file rewriting started");
     Ok(())
 }
 
@@ -120,43 +125,5 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     }
     call.service.shared.stop();
     call.client.closing = true;
-    Ok(())
-}
-
-/// The longest time of DEBUG SLEEP.
-const SLEEP_MAX: Duration = Duration::from_secs(3600);
-/// How often the end of the server is looked for.
-const NAP: Duration = Duration::from_millis(10);
-
-/// Lets the thread sleep for some time, or until the server ends.
-fn sleep(call: &Call<'_>, time: Duration) -> Outcome {
-    if time > SLEEP_MAX {
-        return Err(format!("ERR DEBUG SLEEP takes {} seconds at most", SLEEP_MAX.as_secs()).into());
-    }
-    let until = Instant::now() + time;
-    while !call.service.store.ending.has_begun() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        thread::sleep(left.min(NAP));
-    }
-    Ok(())
-}
-
-pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
-    let word = call.arg(1);
-    if is(word, "SLEEP") && call.args.len() == 3 {
-        let seconds = std::str::from_utf8(call.arg(2)).ok().and_then(|text| text.parse().ok());
-        let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        sleep(call, time.unwrap_or_default())?;
-    } else if is(word, "SET-ACTIVE-EXPIRE") && call.args.len() == 3 {
-        let actively = call.integer(2)? != 0;
-        call.service.change(|common| common.expires_actively = actively);
-    } else {
-        let before = "ERR unknown subcommand or wrong number of arguments for '";
-        return Err(Failure::quoting(before, word, "'. Try DEBUG HELP."));
-    }
-    call.reply().ok();
     Ok(())
 }

@@ -92,6 +92,21 @@ pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Accepted without effect: no time of last use is kept that a client could leave as it is.
+pub(super) fn no_touch(call: &mut Call<'_>) -> Outcome {
+    if !is(call.arg(2), "ON") && !is(call.arg(2), "OFF") {
+        return Err(SYNTAX.into());
+    }
+    call.reply().ok();
+    Ok(())
+}
+
+/// Accepted without effect: this server sends no replies that need a capability of the client.
+pub(super) fn capa(call: &mut Call<'_>) -> Outcome {
+    call.reply().ok();
+    Ok(())
+}
+
 pub(super) fn reply(call: &mut Call<'_>) -> Outcome {
     let wanted = replies(call.arg(2)).ok_or(SYNTAX)?;
     // SKIP has no effect on a client that wants no replies at all.
@@ -312,6 +327,8 @@ pub(super) fn unpause(call: &mut Call<'_>) -> Outcome {
 pub(super) fn help(call: &mut Call<'_>) -> Outcome {
     call.reply().simples(&[
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "CAPA <capability> [<capability> ...]",
+        "    Names what this connection is capable of; no reply depends on it.",
         "GETNAME",
         "    Returns the name of this connection.",
         "ID",
@@ -328,6 +345,8 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Asks to be told of maintenance; there is none here.",
         "NO-EVICT ON|OFF",
         "    Lets this connection not be disconnected because all clients take too much memory.",
+        "NO-TOUCH ON|OFF",
+        "    Is accepted: no time of last use is kept.",
         "PAUSE <milliseconds> [WRITE|ALL]",
         "    Lets all clients wait.",
         "REPLY ON|OFF|SKIP",

@@ -7,7 +7,8 @@ use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
 use crate::reply::Reply;
 
-use super::table::{COMMANDS, Command, Keys, MoreKeys, find, flags};
+use super::table::{COMMANDS, Command, MoreKeys, find, flags};
+use super::{key_specs, tips};
 
 pub(super) fn all(call: &mut Call<'_>) -> Outcome {
     let mut reply = call.reply();
@@ -89,24 +90,49 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn getkeys(call: &mut Call<'_>) -> Outcome {
+    tell_keys(call, |reply, _, key| reply.bulk(key))
+}
+
+/// GETKEYSANDFLAGS: the keys of a request, and what it does to each.
+pub(super) fn getkeysandflags(call: &mut Call<'_>) -> Outcome {
+    let request = call.args.from(2);
+    tell_keys(call, |reply, (command, at), key| {
+        reply.array(2);
+        reply.bulk(key);
+        simple_set(reply, key_specs::effects(command, request, at));
+    })
+}
+
+/// Writes something of each key in the request behind the subcommand.
+fn tell_keys(
+    call: &mut Call<'_>,
+    write: impl Fn(&mut Reply<'_>, (&Command, usize), &[u8]),
+) -> Outcome {
     let request = call.args.from(2);
     let command = find(&request[0]).ok_or("ERR Invalid command specified")?;
-    let part = request.get(1).and_then(|word| command.subcommand(word));
-    let command = part.unwrap_or(command);
+    let command = match request.get(1) {
+        Some(word) if !command.subcommands.is_empty() && !command.is(flags::HAS_OTHERS) => {
+            command.subcommand(word).ok_or("ERR Invalid command specified")?
+        }
+        word => word.and_then(|word| command.subcommand(word)).unwrap_or(command),
+    };
     if command.keys.first == 0 && command.keys.more == MoreKeys::None {
         return Err("ERR The command has no key arguments".into());
     }
     if !command.takes(request.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    let keys = || command.key_indexes(request).filter_map(|at| request.get(at));
+    let keys = || {
+        let indexes = command.key_indexes(request);
+        indexes.filter_map(|at| request.get(at).map(|key| (at, key)))
+    };
     let (count, start) = (keys().count(), call.out.len());
     if count == 0 {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
     }
     call.reply().array(count);
-    for key in keys() {
-        call.reply().bulk(key);
+    for (at, key) in keys() {
+        write(&mut call.reply(), (command, at), key);
         if !call.must_write_on(start)? {
             break;
         }
@@ -122,48 +148,58 @@ fn find_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The access categories that follow from a command's properties.
+/// The access categories that follow from a command's properties, in the order in which Redis tells them.
 fn categories(command: &Command) -> Vec<&'static str> {
-    let mut categories = Vec::new();
     let container = !command.subcommands.is_empty() && command.name != "command";
     let keyspace = ["dbsize", "flushall", "flushdb", "swapdb"].contains(&command.name);
     let about_connection = command.full_name.starts_with("command");
-    match command.group.category() {
-        _ if keyspace => categories.push("@keyspace"),
-        _ if about_connection => categories.push("@connection"),
-        Some("keyspace") if !container => categories.push("@keyspace"),
-        Some("string") => categories.push("@string"),
-        Some("connection") if !container => categories.push("@connection"),
-        Some("transaction") => categories.push("@transaction"),
-        _ => {}
-    }
-    let add = |categories: &mut Vec<_>, flag, name| {
-        if command.is(flag) {
-            categories.push(name);
-        }
+    let own = match command.group.category() {
+        _ if keyspace => Some("@keyspace"),
+        _ if about_connection => Some("@connection"),
+        Some("keyspace") if !container => Some("@keyspace"),
+        Some("bitmap") => Some("@bitmap"),
+        Some("hyperloglog") => Some("@hyperloglog"),
+        Some("string") => Some("@string"),
+        Some("connection") if !container => Some("@connection"),
+        Some("transaction") => Some("@transaction"),
+        _ => None,
     };
-    add(&mut categories, flags::READ, "@read");
-    add(&mut categories, flags::WRITE, "@write");
-    add(&mut categories, flags::ADMIN, "@admin");
-    categories.push(if command.is(flags::FAST) { "@fast" } else { "@slow" });
-    if command.flags & (flags::ADMIN | flags::DANGEROUS) != 0 {
-        categories.push("@dangerous");
-    }
-    categories
+    let is_dangerous = command.flags & (flags::ADMIN | flags::DANGEROUS) != 0;
+    let all = [
+        ("@keyspace", false),
+        ("@read", command.is(flags::READ)),
+        ("@write", command.is(flags::WRITE)),
+        ("@string", false),
+        ("@bitmap", false),
+        ("@hyperloglog", false),
+        ("@admin", command.is(flags::ADMIN)),
+        ("@fast", command.is(flags::FAST)),
+        ("@slow", !command.is(flags::FAST)),
+        ("@dangerous", is_dangerous),
+        ("@connection", false),
+        ("@transaction", false),
+    ];
+    let has = |(name, follows): &(&'static str, bool)| *follows || own == Some(*name);
+    all.iter().filter(|category| has(category)).map(|(name, _)| *name).collect()
 }
 
 fn describe(reply: &mut Reply<'_>, command: &Command) {
     reply.array(10);
     reply.bulk(command.full_name.as_bytes());
     reply.integer(i64::from(command.arity));
-    let names: Vec<_> =
-        flags::NAMES.iter().filter(|(flag, _)| command.is(*flag)).map(|(_, name)| *name).collect();
+    let has = |(flag, _): &&(u32, &str)| command.is(*flag);
+    let mut names: Vec<_> = flags::NAMES.iter().filter(has).map(|(_, name)| *name).collect();
+    if command.keys.more != MoreKeys::None {
+        names.push("movablekeys");
+    }
     simple_set(reply, &names);
-    let Keys { first, last, step, .. } = command.keys;
+    let keys = command.keys;
+    let (first, last, step) = (keys.first, keys.last, keys.step);
     [first, last, step].into_iter().for_each(|number| reply.integer(i64::from(number)));
     simple_set(reply, &categories(command));
-    // No tips.
-    reply.set(0);
+    let tips = tips::of(command);
+    reply.set(tips.len());
+    tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     describe_keys(reply, command);
     match command.subcommands.len() {
         0 => reply.set(0),
@@ -172,42 +208,39 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     command.subcommands.iter().for_each(|part| describe(reply, part));
 }
 
-/// Writes where the keys are, in the form that can say more than a command here needs.
+/// Writes where the keys are, and what the command does to them.
 fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
-    let Keys { first, last, step, .. } = command.keys;
-    if first == 0 {
-        reply.set(0);
-        return;
+    let specs = key_specs::of(command);
+    reply.set(specs.len());
+    for spec in specs {
+        let (first, last, step) = (spec.keys.first, spec.keys.last, spec.keys.step);
+        let count_at = spec.keys.more.counted().map_or(0, |(at, _)| at);
+        reply.map(3);
+        reply.bulk(b"flags");
+        simple_set(reply, spec.effects);
+        reply.bulk(b"begin_search");
+        typed(reply, "index", &[("index", if count_at > 0 { count_at as i32 } else { first })]);
+        reply.bulk(b"find_keys");
+        // Here positions count from the first key, or from the end.
+        let last = if last < 0 { last } else { last - first };
+        match count_at {
+            0 => typed(reply, "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]),
+            _ => typed(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", step)]),
+        }
     }
-    reply.set(1);
-    reply.map(3);
-    reply.bulk(b"flags");
-    if command.is(flags::WRITE) {
-        simple_set(reply, &["RW", "access", "update"]);
-    } else {
-        simple_set(reply, &["RO", "access"]);
-    }
-    reply.bulk(b"begin_search");
+}
+
+/// Writes a description of a type that consists of numbers.
+fn typed(reply: &mut Reply<'_>, name: &str, numbers: &[(&str, i32)]) {
     reply.map(2);
     reply.bulk(b"type");
-    reply.bulk(b"index");
+    reply.bulk(name.as_bytes());
     reply.bulk(b"spec");
-    reply.map(1);
-    reply.bulk(b"index");
-    reply.integer(i64::from(first));
-    reply.bulk(b"find_keys");
-    reply.map(2);
-    reply.bulk(b"type");
-    reply.bulk(b"range");
-    reply.bulk(b"spec");
-    reply.map(3);
-    reply.bulk(b"lastkey");
-    // Here counted from the first key, or from the end.
-    reply.integer(i64::from(if last < 0 { last } else { last - first }));
-    reply.bulk(b"keystep");
-    reply.integer(i64::from(step));
-    reply.bulk(b"limit");
-    reply.integer(0);
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.integer(i64::from(*number));
+    }
 }
 
 fn simple_set(reply: &mut Reply<'_>, texts: &[&str]) {
@@ -243,6 +276,8 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Documents commands.",
         "GETKEYS <request>",
         "    Returns the keys in a request.",
+        "GETKEYSANDFLAGS <request>",
+        "    Returns the keys in a request, and what it does to them.",
         "INFO [<command> ...]",
         "    Describes commands.",
         "LIST [FILTERBY ACLCAT|PATTERN|MODULE <value>]",

@@ -92,6 +92,14 @@ static PARAMETERS: &[Parameter] = &[
     fixed("databases", |service| service.settings.databases.to_string()),
     fixed("dir", |service| service.store.path().display().to_string()),
     settable(
+        "hll-sparse-max-bytes",
+        |service| service.settings.hll_sparse_len_max.to_string(),
+        |settings, value| {
+            settings.hll_sparse_len_max = bytes(value, 0..=i64::MAX as usize)?;
+            Ok(())
+        },
+    ),
+    settable(
         "list-compress-depth",
         |service| service.settings.list_compress_depth.to_string(),
         |settings, value| {
@@ -273,8 +281,7 @@ static OTHER_NAMES: &[&str] = &[
     "cluster-port", "cluster-preferred-endpoint-type", "cluster-replica-no-failover", "cluster-replica-validity-factor",
     "cluster-require-full-coverage", "cluster-slave-no-failover", "cluster-slave-validity-factor", "crash-log-enabled",
     "crash-memcheck-enabled", "daemonize", "dbfilename", "disable-thp",
-    "dynamic-hz", "enable-module-command", "enable-protected-configs", 
-    "hll-sparse-max-bytes",
+    "dynamic-hz", "enable-module-command", "enable-protected-configs",
     "hz", "ignore-warnings", "io-threads", "io-threads-do-reads",
     "jemalloc-bg-thread", "latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
     "lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del", "lazyfree-lazy-user-flush",

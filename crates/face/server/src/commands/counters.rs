@@ -42,14 +42,10 @@ fn add(call: &mut Call<'_>, amount: i64) -> Outcome {
 pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     let (key, amount) = (call.arg(1), call.arg(2));
     let old = match call.get(key)? {
-        Some(value) => LongDouble::parse(&value).ok_or(NOT_A_FLOAT)?,
-        None => LongDouble::ZERO,
+        Some(value) => parse_float(&value)?,
+        None => Some(LongDouble::ZERO),
     };
-    let sum = match LongDouble::parse(amount) {
-        Some(amount) => old.add(amount),
-        None if is_infinite(amount) => None,
-        None => return Err(NOT_A_FLOAT.into()),
-    };
+    let sum = old.zip(parse_float(amount)?).and_then(|(old, amount)| old.add(amount));
     let text = sum.ok_or("ERR increment would produce NaN or Infinity")?.to_text();
     call.service.store.put(call.client.db, key, text.as_bytes(), NewDeadline::Keep)?;
     if text.len() <= EMBEDDED_LEN_MAX {
@@ -59,7 +55,14 @@ pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether a text is infinity, of either sign.
+/// A floating-point number; `None` if it is infinite.
+pub(super) fn parse_float(text: &[u8]) -> Outcome<Option<LongDouble>> {
+    match LongDouble::parse(text) {
+        None if !is_infinite(text) => Err(NOT_A_FLOAT.into()),
+        number => Ok(number),
+    }
+}
+
 pub(super) fn is_infinite(text: &[u8]) -> bool {
     let text = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
     text.eq_ignore_ascii_case(b"inf") || text.eq_ignore_ascii_case(b"infinity")

@@ -11,25 +11,27 @@ use crate::stored::{Stored, Type};
 
 /// Tells the encoding that Redis would choose for such a value, or that the last command left, if it differs.
 pub(super) fn encoding(call: &mut Call<'_>) -> Outcome {
-    let key = call.arg(2);
+    let encoding = encoding_of(call, call.arg(2))?;
+    call.reply().bulk_or_null(encoding.map(str::as_bytes));
+    Ok(())
+}
+
+/// The encoding of the value of a key, if it has one.
+pub(super) fn encoding_of(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<&'static str>> {
     let (store, db) = (&mut call.service.store, call.client.db);
     let value = store.get(db, key)?;
     let of = value.as_ref().map_or(Ok(Type::String), Stored::value_type)?;
     if of != Type::String {
-        let encoding = encoding_of_collection(store, db, key, of)?;
-        call.reply().bulk(encoding.as_bytes());
-        return Ok(());
+        return encoding_of_collection(store, db, key, of).map(Some);
     }
     let value = string(value)?;
-    let noted = call.service.store.encoding(call.client.db, key);
-    let encoding = value.map(|value| match value.len() {
+    let noted = store.encoding(db, key);
+    Ok(value.map(|value| match value.len() {
         _ if noted == Some(Encoding::Raw) => "raw",
         ..=20 if noted.is_none() && parse_i64(&value).is_some() => "int",
         ..=EMBEDDED_LEN_MAX => "embstr",
         _ => "raw",
-    });
-    call.reply().bulk_or_null(encoding.map(str::as_bytes));
-    Ok(())
+    }))
 }
 
 /// The encoding that Redis would choose for a collection, which is there.

@@ -3,6 +3,10 @@
 use crate::call::{Call, is};
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::number::parse_i64;
+use crate::resp::ArgsIter;
+use crate::store::NewDeadline;
+
+use super::condition::Condition;
 
 /// How a time is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,15 +36,14 @@ impl Clock {
     }
 }
 
-/// The options of SET and GETEX about the value's deadline, and of SET about its condition.
+/// The options of SET, GETEX, MSETEX and INCREX about the value's deadline, and of SET about its condition.
 #[derive(Debug, Default)]
 pub(super) struct SetOptions<'a> {
     /// A time, and how it is given.
     pub(super) expires: Option<(Clock, &'a [u8])>,
     pub(super) keep_ttl: bool,
     pub(super) persist: bool,
-    pub(super) if_absent: bool,
-    pub(super) if_present: bool,
+    pub(super) condition: Option<Condition<'a>>,
     pub(super) get: bool,
 }
 
@@ -50,16 +53,19 @@ impl<'a> SetOptions<'a> {
         let mut options = Self::default();
         let mut words = call.args.from(3).iter();
         while let Some(word) = words.next() {
-            let one_deadline = options.expires.is_none() && !options.keep_ttl;
-            match Clock::option(word) {
-                Some(clock) if one_deadline => {
-                    options.expires = Some((clock, words.next().ok_or(SYNTAX)?));
+            if options.read_deadline(word, &mut words, false)? {
+                continue;
+            }
+            if is(word, "GET") {
+                options.get = true;
+                continue;
+            }
+            let condition = Condition::read(word, &mut words)?.ok_or(SYNTAX)?;
+            match options.condition {
+                Some(known) if known != condition || !condition.is_about_existence() => {
+                    return Err(SYNTAX.into());
                 }
-                None if is(word, "NX") && !options.if_present => options.if_absent = true,
-                None if is(word, "XX") && !options.if_absent => options.if_present = true,
-                None if is(word, "GET") => options.get = true,
-                None if is(word, "KEEPTTL") && options.expires.is_none() => options.keep_ttl = true,
-                _ => return Err(SYNTAX.into()),
+                _ => options.condition = Some(condition),
             }
         }
         Ok(options)
@@ -70,15 +76,49 @@ impl<'a> SetOptions<'a> {
         let mut options = Self::default();
         let mut words = call.args.from(2).iter();
         while let Some(word) = words.next() {
-            match Clock::option(word) {
-                Some(clock) if options.expires.is_none() && !options.persist => {
-                    options.expires = Some((clock, words.next().ok_or(SYNTAX)?));
-                }
-                None if is(word, "PERSIST") && options.expires.is_none() => options.persist = true,
-                _ => return Err(SYNTAX.into()),
+            if !options.read_deadline(word, &mut words, true)? {
+                return Err(SYNTAX.into());
             }
         }
         Ok(options)
+    }
+
+    /// Reads an option about the deadline, with the words behind it; false: `word` is none. The options exclude each
+    /// other, and of one that comes twice the second time counts. `persists` says whether the command has PERSIST
+    /// instead of KEEPTTL.
+    pub(super) fn read_deadline(
+        &mut self,
+        word: &'a [u8],
+        words: &mut ArgsIter<'a>,
+        persists: bool,
+    ) -> Outcome<bool> {
+        if let Some(clock) = Clock::option(word) {
+            let is_other = self.expires.is_some_and(|(known, _)| known != clock);
+            if is_other || self.keep_ttl || self.persist {
+                return Err(SYNTAX.into());
+            }
+            self.expires = Some((clock, words.next().ok_or(SYNTAX)?));
+            return Ok(true);
+        }
+        let field = match persists {
+            true if is(word, "PERSIST") => &mut self.persist,
+            false if is(word, "KEEPTTL") => &mut self.keep_ttl,
+            _ => return Ok(false),
+        };
+        if self.expires.is_some() {
+            return Err(SYNTAX.into());
+        }
+        *field = true;
+        Ok(true)
+    }
+
+    /// The deadline that a write gives its key.
+    pub(super) fn new_deadline(&self, call: &Call<'_>, command: &str) -> Outcome<NewDeadline> {
+        Ok(match self.deadline(call, command)? {
+            Some(at) => NewDeadline::At(at),
+            None if self.keep_ttl => NewDeadline::Keep,
+            None => NewDeadline::Clear,
+        })
     }
 
     /// The deadline, in milliseconds since 1970.

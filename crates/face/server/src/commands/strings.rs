@@ -1,11 +1,12 @@
 //! Commands on values, from GET and SET on.
 
 use crate::call::{Call, string};
-use crate::failure::{NOT_AN_INTEGER, Outcome, TOO_LONG};
+use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, TOO_LONG};
 use crate::number::parse_i64;
 use crate::store::{Encoding, NewDeadline};
 use crate::stored::STRING_LEN_MAX;
 
+use super::condition::Condition;
 use super::object::EMBEDDED_LEN_MAX;
 use super::options::{self, Clock, SetOptions};
 
@@ -63,15 +64,17 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     let options = SetOptions::of_set(call)?;
-    let deadline = match options.deadline(call, "set")? {
-        Some(at) => NewDeadline::At(at),
-        None if options.keep_ttl => NewDeadline::Keep,
-        None => NewDeadline::Clear,
-    };
-    let looks = options.get || options.if_absent || options.if_present || options.keep_ttl;
+    let deadline = options.new_deadline(call, "set")?;
+    let compares = options.condition.is_some_and(|condition| !condition.is_about_existence());
+    let looks = options.get || options.condition.is_some() || options.keep_ttl;
     let old = if looks { call.service.store.get(call.client.db, key)? } else { None };
-    let refused = (options.if_absent && old.is_some()) || (options.if_present && old.is_none());
-    let old = if options.get { string(old)? } else { None };
+    let exists = old.is_some();
+    let old = if options.get || compares { string(old)? } else { None };
+    let refused = match options.condition {
+        None => false,
+        Some(condition) if compares => !condition.holds(old.as_deref())?,
+        Some(condition) => (condition == Condition::Present) != exists,
+    };
     if !refused {
         call.service.store.put(call.client.db, key, value, deadline)?;
     }
@@ -186,6 +189,44 @@ fn set_pairs(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// MSETEX: several keys together, with one deadline, on the condition that all or none of them exist.
+pub(super) fn msetex(call: &mut Call<'_>) -> Outcome {
+    let count = parse_i64(call.arg(1)).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
+    let count = count.ok_or("ERR invalid numkeys value")? as usize;
+    if call.args.len() < 2 + 2 * count {
+        return Err("ERR wrong number of key-value pairs".into());
+    }
+    let (mut options, mut condition) = (SetOptions::default(), None);
+    let mut words = call.args.from(2 + 2 * count).iter();
+    while let Some(word) = words.next() {
+        if options.read_deadline(word, &mut words, false)? {
+            continue;
+        }
+        let read = Condition::read(word, &mut words)?.filter(|read| read.is_about_existence());
+        let read = read.ok_or(SYNTAX)?;
+        if condition.is_some_and(|known| known != read) {
+            return Err(SYNTAX.into());
+        }
+        condition = Some(read);
+    }
+    let deadline = options.new_deadline(call, "msetex")?;
+    let pairs = || call.args.from(2).iter().take(2 * count);
+    let (keys, values) = (pairs().step_by(2), pairs().skip(1).step_by(2));
+    for key in keys.clone().filter(|_| condition.is_some()) {
+        call.check_ending()?;
+        if call.contains(key)? != (condition == Some(Condition::Present)) {
+            call.reply().flag(false);
+            return Ok(());
+        }
+    }
+    for (key, value) in keys.zip(values) {
+        call.check_ending()?;
+        call.service.store.put(call.client.db, key, value, deadline)?;
+    }
+    call.reply().flag(true);
+    Ok(())
+}
+
 pub(super) fn append(call: &mut Call<'_>) -> Outcome {
     let (key, tail) = (call.arg(1), call.arg(2));
     let old = call.get(key)?;
@@ -224,14 +265,14 @@ pub(super) fn setrange(call: &mut Call<'_>) -> Outcome {
 }
 
 /// The length that a value would have, if it may have it.
-fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
+pub(super) fn check_len(call: &Call<'_>, len: Option<usize>) -> Outcome<usize> {
     let len_max = call.service.settings.limits.bulk_len_max.min(STRING_LEN_MAX);
     len.filter(|&len| len <= len_max).ok_or_else(|| TOO_LONG.into())
 }
 
 /// Sets a value of a known length that `write` appends; the key's deadline stays. `encoding` is the encoding that Redis
 /// would leave, if it does not follow from the value.
-fn put_computed(
+pub(super) fn put_computed(
     call: &mut Call<'_>,
     key: &[u8],
     (len, encoding): (usize, Option<Encoding>),
@@ -246,6 +287,13 @@ fn put_computed(
         store.note_encoding(db, key, encoding);
     }
     Ok(())
+}
+
+/// Notes that Redis would leave a value of this length as a text that was changed in place.
+pub(super) fn note_raw(call: &mut Call<'_>, key: &[u8], len: usize) {
+    if len <= EMBEDDED_LEN_MAX {
+        call.service.store.note_encoding(call.client.db, key, Encoding::Raw);
+    }
 }
 
 #[cfg(test)]

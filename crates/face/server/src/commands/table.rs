@@ -6,9 +6,10 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    admin, backup, blocking, client, cluster, command, config, connection, counters, expiry,
-    fields, geo, geo_search, hashes, info, keys, latency, lcs, lists, memory, object, scan,
-    set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, transactions,
+    admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters, debug,
+    digest, expiry, fields, geo, geo_search, hashes, hyperloglog, increx, info, keys, latency, lcs,
+    lists, lolwut, memory, object, replication, scan, set_algebra, sets, slowlog, sort,
+    sorted_sets, streams, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -51,6 +52,8 @@ pub(crate) enum MoreKeys {
     None,
     /// The word with this index is the number of keys, which follow it.
     Counted(usize),
+    /// The word with this index is the number of keys, which follow it, each with another word behind it.
+    CountedPairs(usize),
     /// From this index on, the word behind one of these is a key.
     Behind(usize, &'static [&'static str]),
     /// The first half of the words behind this one are keys. Before it are options, each with so many words behind it.
@@ -60,12 +63,14 @@ pub(crate) enum MoreKeys {
 /// The family of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
+    Bitmap,
     Cluster,
     Connection,
     Generic,
     Geo,
     Hash,
     List,
+    HyperLogLog,
     Server,
     Set,
     SortedSet,
@@ -77,6 +82,7 @@ pub(crate) enum Group {
 impl Group {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Bitmap => "bitmap",
             Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
@@ -86,6 +92,7 @@ impl Group {
             Self::Set => "set",
             Self::SortedSet => "sorted-set",
             Self::Stream => "stream",
+            Self::HyperLogLog => "hyperloglog",
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
@@ -95,6 +102,7 @@ impl Group {
     /// The group's access category, if it has one.
     pub(crate) fn category(self) -> Option<&'static str> {
         match self {
+            Self::Bitmap => Some("bitmap"),
             Self::Connection => Some("connection"),
             Self::Generic => Some("keyspace"),
             Self::Geo => Some("geo"),
@@ -103,6 +111,7 @@ impl Group {
             Self::Set => Some("set"),
             Self::SortedSet => Some("sortedset"),
             Self::Stream => Some("stream"),
+            Self::HyperLogLog => Some("hyperloglog"),
             Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
@@ -149,11 +158,13 @@ pub(crate) mod flags {
     pub(crate) const AWAITS: u32 = 1 << 16;
     /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
+    /// It has subcommands that are not parts of it in the table.
+    pub(crate) const HAS_OTHERS: u32 = 1 << 20;
 
     /// It changes a collection: its changes gather, and are applied together when it ends.
     pub(crate) const GATHERS: u32 = 1 << 18;
     /// It may read keys that its words describe by patterns: see [`super::sort::reads_patterns`].
-    pub(crate) const PATTERNS: u32 = 1 << 19;
+    pub(crate) const PATTERNS: u32 = 1 << 21;
 
     /// It may let its client wait for its keys.
     pub(crate) const BLOCKS: u32 = 1 << 19;
@@ -172,6 +183,15 @@ pub(crate) mod flags {
 }
 
 impl MoreKeys {
+    /// The index of the word that is the number of keys, and the words from one key to the next.
+    pub(crate) fn counted(self) -> Option<(usize, i32)> {
+        match self {
+            Self::Counted(at) => Some((at, 1)),
+            Self::CountedPairs(at) => Some((at, 2)),
+            _ => None,
+        }
+    }
+
     #[cold]
     fn indexes(self, args: Args<'_>) -> Vec<usize> {
         let words = args.len();
@@ -181,6 +201,10 @@ impl MoreKeys {
                 let count = args.get(at).and_then(parse_i64).unwrap_or(0);
                 let count = usize::try_from(count).unwrap_or(0);
                 (at + 1..words.min((at + 1).saturating_add(count))).collect()
+            }
+            Self::CountedPairs(at) => {
+                let count = args.get(at).and_then(parse_i64).unwrap_or(0);
+                (at + 1..words).step_by(2).take(usize::try_from(count).unwrap_or(0)).collect()
             }
             Self::Behind(from, names) => {
                 let is_name =
@@ -292,8 +316,8 @@ const fn part(
 }
 
 use Group::{
-    Cluster, Connection, Generic, Geo, Hash, List, Server, Set, SortedSet, Stream, String as Text,
-    Transactions,
+    Bitmap, Cluster, Connection, Generic, Geo, Hash, HyperLogLog, List, Server, Set, SortedSet,
+    Stream, String as Text, Transactions,
 };
 use flags::*;
 
@@ -317,6 +341,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("append", 3, GROWS | FAST, Text, "2.0.0", "Adds to the end of a value", strings::append).keys(1, 1, 1),
     new("decr", 2, GROWS | FAST, Text, "1.0.0", "Subtracts one from an integer", counters::decr).keys(1, 1, 1),
     new("decrby", 3, GROWS | FAST, Text, "1.0.0", "Subtracts from an integer", counters::decrby).keys(1, 1, 1),
+    new("delex", -2, WRITE | FAST, Text, "8.4.0", "Removes a key on a condition on its value", digest::delex).keys(1, 1, 1),
+    new("digest", 2, READ | FAST, Text, "8.4.0", "Returns the digest of a value", digest::digest).keys(1, 1, 1),
     new("get", 2, READ | FAST, Text, "1.0.0", "Returns the value of a key", strings::get).keys(1, 1, 1),
     new("getdel", 2, WRITE | FAST, Text, "6.2.0", "Returns a value and removes its key", strings::getdel).keys(1, 1, 1),
     new("getex", -2, WRITE | FAST, Text, "6.2.0", "Returns a value and sets when its key expires", strings::getex).keys(1, 1, 1),
@@ -325,9 +351,11 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("incr", 2, GROWS | FAST, Text, "1.0.0", "Adds one to an integer", counters::incr).keys(1, 1, 1),
     new("incrby", 3, GROWS | FAST, Text, "1.0.0", "Adds to an integer", counters::incrby).keys(1, 1, 1),
     new("incrbyfloat", 3, GROWS | FAST, Text, "2.6.0", "Adds to a floating-point number", counters::incrbyfloat).keys(1, 1, 1),
+    new("increx", -2, GROWS | FAST, Text, "8.8.0", "Adds to a number within bounds, and sets when its key expires", increx::increx).keys(1, 1, 1),
     new("lcs", -3, READ, Text, "7.0.0", "Finds the longest common subsequence of two values", lcs::lcs).keys(1, 2, 1),
     new("mget", -2, READ | FAST, Text, "1.0.0", "Returns the values of several keys", strings::mget).keys(1, -1, 1),
     new("mset", -3, GROWS | MANY_KEYS, Text, "1.0.1", "Sets several keys together", strings::mset).keys(1, -1, 2),
+    new("msetex", -4, GROWS | MANY_KEYS, Text, "8.4.0", "Sets several keys together, which expire together", strings::msetex).more_keys(MoreKeys::CountedPairs(1)),
     new("msetnx", -3, GROWS | MANY_KEYS, Text, "1.0.1", "Sets several keys together if none of them exists", strings::msetnx).keys(1, -1, 2),
     new("psetex", 4, GROWS, Text, "2.6.0", "Sets a key that expires in milliseconds", strings::psetex).keys(1, 1, 1),
     new("set", -3, GROWS, Text, "1.0.0", "Sets the value of a key", strings::set).keys(1, 1, 1),
@@ -336,6 +364,20 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("setrange", 4, GROWS, Text, "2.2.0", "Overwrites a part of a value", strings::setrange).keys(1, 1, 1),
     new("substr", 4, READ, Text, "1.0.0", "Returns a part of a value", strings::getrange).keys(1, 1, 1),
     new("strlen", 2, READ | FAST, Text, "2.2.0", "Returns the length of a value", strings::strlen).keys(1, 1, 1),
+
+    new("bitcount", -2, READ, Bitmap, "2.6.0", "Counts the bits of a value that are set", bitmap::count::bitcount).keys(1, 1, 1),
+    new("bitfield", -2, GROWS, Bitmap, "3.2.0", "Reads and changes integers among the bits of a value", bitmap::field::bitfield).keys(1, 1, 1),
+    new("bitfield_ro", -2, READ | FAST, Bitmap, "6.0.0", "Reads integers among the bits of a value", bitmap::field::bitfield_ro).keys(1, 1, 1),
+    new("bitop", -4, GROWS, Bitmap, "2.6.0", "Sets a key to the combined bits of others", bitmap::combine::bitop).keys(2, -1, 1),
+    new("bitpos", -3, READ, Bitmap, "2.8.7", "Finds the first bit of a value that is set, or is not", bitmap::position::bitpos).keys(1, 1, 1),
+    new("getbit", 3, READ | FAST, Bitmap, "2.2.0", "Returns a bit of a value", bitmap::getbit).keys(1, 1, 1),
+    new("setbit", 4, GROWS, Bitmap, "2.2.0", "Sets or clears a bit of a value", bitmap::setbit).keys(1, 1, 1),
+
+    new("pfadd", -2, GROWS | FAST, HyperLogLog, "2.8.9", "Adds elements to a HyperLogLog", hyperloglog::pfadd).keys(1, 1, 1),
+    new("pfcount", -2, READ, HyperLogLog, "2.8.9", "Estimates how many elements HyperLogLogs have together", hyperloglog::pfcount).keys(1, -1, 1),
+    new("pfdebug", 3, GROWS | ADMIN, HyperLogLog, "2.8.9", "Shows how a HyperLogLog is encoded, for tests", hyperloglog::pfdebug).keys(2, 2, 1),
+    new("pfmerge", -2, GROWS, HyperLogLog, "2.8.9", "Sets a HyperLogLog to several ones together", hyperloglog::pfmerge).keys(1, -1, 1),
+    new("pfselftest", 1, ADMIN, HyperLogLog, "2.8.9", "Tests HyperLogLogs, for tests", hyperloglog::pfselftest),
 
     new("copy", -3, GROWS | MANY_KEYS, Generic, "6.2.0", "Copies a key", keys::copy).keys(1, 2, 1),
     new("del", -2, WRITE | MANY_KEYS, Generic, "1.0.0", "Removes keys", keys::del).keys(1, -1, 1),
@@ -524,6 +566,7 @@ pub(crate) static COMMANDS: &[Command] = &[
 
     new("auth", -2, OPEN, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
+        part("client|capa", -3, 0, Connection, "8.0.0", "Names capabilities of the client; no reply depends on them", client::capa),
         part("client|getname", 2, 0, Connection, "2.6.9", "Returns the client's name", client::getname),
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
         part("client|id", 2, 0, Connection, "5.0.0", "Returns the client's number", client::id),
@@ -532,6 +575,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|list", -2, ADMIN | ALL_THREADS, Connection, "2.4.0", "Describes all clients", client::list),
         part("client|maint_notifications", -3, 0, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
         part("client|no-evict", 3, ADMIN, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
+        part("client|no-touch", 3, 0, Connection, "7.2.0", "Is accepted: no time of last use is kept", client::no_touch),
         part("client|pause", -3, ADMIN | ALONE, Connection, "3.0.0", "Lets clients wait", client::pause),
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
         part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
@@ -579,11 +623,13 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("readonly", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("readwrite", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
 
+    new("bgrewriteaof", 1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgrewriteaof),
     new("bgsave", -1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgsave),
     new("command", -1, 0, Server, "2.8.13", "Describes all commands", command::all).with(&[
         part("command|count", 2, 0, Server, "2.8.13", "Counts the commands", command::count),
         part("command|docs", -2, 0, Server, "7.0.0", "Documents commands", command::docs),
         part("command|getkeys", -4, 0, Server, "2.8.13", "Returns the keys in a request", command::getkeys),
+        part("command|getkeysandflags", -4, 0, Server, "7.0.0", "Returns the keys in a request, and what it does to them", command::getkeysandflags),
         part("command|help", 2, 0, Server, "5.0.0", "Lists the subcommands", command::help),
         part("command|info", -2, 0, Server, "2.8.13", "Describes commands", command::info),
         part("command|list", -2, 0, Server, "7.0.0", "Lists the names of commands", command::list),
@@ -596,7 +642,14 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("config|set", -4, ADMIN, Server, "2.0.0", "Sets parameters", config::set),
     ]),
     new("dbsize", 1, READ | FAST | ALL_KEYS, Server, "1.0.0", "Counts the keys", admin::dbsize),
-    new("debug", -2, ADMIN | PROTECTED, Server, "1.0.0", "Commands for tests", admin::debug),
+    new("debug", -2, ADMIN | PROTECTED | HAS_OTHERS, Server, "1.0.0", "Commands for tests", debug::debug).with(&[
+        part("debug|digest", 2, ADMIN | PROTECTED | ALL_KEYS, Server, "1.0.0", "Returns a digest of all keys", debug::digest),
+        part("debug|digest-value", -2, ADMIN | PROTECTED, Server, "1.0.0", "Returns digests of values", debug::digest_value).keys(2, -1, 1),
+        part("debug|object", 3, ADMIN | PROTECTED, Server, "1.0.0", "Describes how a value is stored", debug::object).keys(2, 2, 1),
+        part("debug|populate", -3, ADMIN | PROTECTED | GROWS | ALL_KEYS, Server, "1.0.0", "Sets many keys", debug::populate),
+        part("debug|sdslen", 3, ADMIN | PROTECTED, Server, "1.0.0", "Tells the lengths of a key and its value", debug::sdslen).keys(2, 2, 1),
+    ]),
+    new("failover", -1, ADMIN, Server, "6.2.0", "Is refused: there is no replica", replication::failover),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
     new("halite.backup", -2, 0, Server, "7.4.0", "Takes a backup while others write", backup::help).with(&[
@@ -616,6 +669,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
         part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", latency::reset),
     ]),
+    new("lolwut", -1, READ | FAST, Server, "5.0.0", "Returns a picture, and the version", lolwut::lolwut),
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
         part("memory|doctor", 2, 0, Server, "4.0.0", "Reports problems of memory", memory::doctor),
         part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
@@ -629,9 +683,13 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("module|loadex", -3, ADMIN, Server, "7.0.0", "Is refused", cluster::refuse_module),
         part("module|unload", 3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
     ]),
+    new("psync", -3, ADMIN | NO_MULTI, Server, "2.8.0", "Is refused: there is no replication", replication::refuse),
+    new("replconf", -1, ADMIN, Server, "3.0.0", "Is refused: there is no replication", replication::refuse),
+    new("replicaof", 3, ADMIN, Server, "5.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
     new("role", 1, FAST | ADMIN, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
+    new("slaveof", 3, ADMIN, Server, "1.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
     new("slowlog", -2, 0, Server, "2.2.12", "Commands about slow commands", slowlog::help).with(&[
         part("slowlog|get", -2, ADMIN, Server, "2.2.12", "Returns slow commands", slowlog::get),
         part("slowlog|help", 2, 0, Server, "6.2.0", "Lists the subcommands", slowlog::help),
@@ -639,6 +697,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("slowlog|reset", 2, ADMIN, Server, "2.2.12", "Forgets slow commands", slowlog::reset),
     ]),
     new("swapdb", 3, WRITE | FAST | DANGEROUS | ALL_KEYS, Server, "4.0.0", "Exchanges two databases", admin::swapdb),
+    new("sync", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Is refused: there is no replication", replication::refuse),
     new("time", 1, FAST, Server, "2.6.0", "Tells the time", admin::time),
 ];
 

@@ -9,6 +9,8 @@ on_threads! {
     an_encoding_is_that_of_the_command_which_wrote_last
     errors_show_the_bytes_of_the_client
     there_is_no_cluster_no_module_and_no_replica
+    commands_of_replication_are_refused_or_have_no_effect
+    commands_for_tests_do_no_harm
     settings_that_cannot_change_are_known
     waiting_clients_and_changes_are_counted
     a_request_may_have_more_than_a_million_words
@@ -211,6 +213,82 @@ fn there_is_no_cluster_no_module_and_no_replica() {
     client.check(&[("CONFIG SET latency-monitor-threshold 0", "+OK")]);
     client
         .check(&[("LATENCY RESET nosuch COMMAND command", ":1"), ("LATENCY RESET Command", ":0")]);
+}
+
+fn commands_of_replication_are_refused_or_have_no_effect() {
+    let none =
+        "-ERR this server has no replication: HALITE.BACKUP copies its data while others write";
+    Running::start().client().check(&[
+        ("REPLICAOF NO ONE", "+OK"),
+        ("SLAVEOF no one", "+OK"),
+        ("REPLICAOF localhost x", "-ERR Invalid master port"),
+        (
+            "REPLICAOF localhost 6379",
+            "-ERR this server has no replication, and cannot become a replica",
+        ),
+        ("FAILOVER", "-ERR FAILOVER requires connected replicas."),
+        ("FAILOVER ABORT", "-ERR No failover in progress."),
+        ("FAILOVER TIMEOUT 0", "-ERR FAILOVER timeout must be greater than 0"),
+        ("SYNC", none),
+        ("PSYNC ? -1", none),
+        ("REPLCONF listening-port 1", none),
+        ("CLIENT NO-TOUCH ON", "+OK"),
+        ("CLIENT NO-TOUCH x", "-ERR syntax error"),
+        ("CLIENT CAPA redirect", "+OK"),
+        ("BGREWRITEAOF", "+Background append only file rewriting started"),
+        ("COMMAND GETKEYSANDFLAGS SET a 1", "[[\"a\", [+OW, +update]]]"),
+        (
+            "COMMAND GETKEYSANDFLAGS RENAME a b",
+            "[[\"a\", [+RW, +access, +delete]], [\"b\", [+OW, +update]]]",
+        ),
+        ("COMMAND GETKEYSANDFLAGS PING a", "-ERR The command has no key arguments"),
+    ]);
+}
+
+fn commands_for_tests_do_no_harm() {
+    let server = Running::start();
+    let mut client = server.client();
+    let empty = format!("+{}", "0".repeat(40));
+    client.check(&[
+        ("DEBUG DIGEST", &empty),
+        ("DEBUG POPULATE 20 p 30", "+OK"),
+        ("DBSIZE", ":20"),
+        ("STRLEN p:19", ":30"),
+        ("DEBUG RELOAD", "+OK"),
+        ("DEBUG LOADAOF", "+OK"),
+        (
+            "DEBUG RELOAD x",
+            "-ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+        ),
+        ("DEBUG STRINGMATCH-LEN 10 a*", ":1"),
+        ("DEBUG STRINGMATCH-LEN 10 b*", ":0"),
+        ("DEBUG PROTOCOL double", "\"3.141\""),
+        ("DEBUG ERROR x", "-x"),
+        ("DEBUG OBJECT none", "-ERR no such key"),
+        (
+            "DEBUG NOSUCH",
+            "-ERR unknown subcommand or wrong number of arguments for 'NOSUCH'. Try DEBUG HELP.",
+        ),
+        (
+            "DEBUG OBJECT",
+            "-ERR unknown subcommand or wrong number of arguments for 'OBJECT'. Try DEBUG HELP.",
+        ),
+    ]);
+    let digest = client.ask("DEBUG DIGEST");
+    assert_ne!(digest, empty);
+    let values = client.ask("DEBUG DIGEST-VALUE p:1 none");
+    assert!(values.ends_with(&format!("{empty}]")), "{values}");
+    assert!(client.ask("DEBUG OBJECT p:1").contains(" encoding:embstr "));
+    assert!(client.ask("DEBUG SDSLEN p:1").starts_with("+key_sds_len:3, "));
+    client.check(&[("EXPIREAT p:1 33177117420", ":1")]);
+    assert_ne!(client.ask("DEBUG DIGEST"), digest);
+    client.check(&[("PERSIST p:1", ":1")]);
+    assert_eq!(client.ask("DEBUG DIGEST"), digest);
+    assert!(client.ask("LOLWUT").contains("Redis ver. "));
+    let server =
+        Running::start_with(|config| config.debug_command = halite_server::DebugCommand::No);
+    assert!(server.client().ask("DEBUG OBJECT a").starts_with("-ERR DEBUG command not allowed."));
+    assert!(server.client().ask("DEBUG SLEEP 0").starts_with("-ERR DEBUG command not allowed."));
 }
 
 fn settings_that_cannot_change_are_known() {

@@ -395,8 +395,8 @@ fn the_rest_of_the_administration_answers() {
         ("BGSAVE x", "-ERR syntax error"),
         ("DEBUG SLEEP 0", "+OK"),
         (
-            "DEBUG OBJECT k",
-            "-ERR unknown subcommand or wrong number of arguments for 'OBJECT'. Try DEBUG HELP.",
+            "DEBUG NOSUCH k",
+            "-ERR unknown subcommand or wrong number of arguments for 'NOSUCH'. Try DEBUG HELP.",
         ),
         ("NOSUCH a b", "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "),
     ]);

@@ -7,6 +7,7 @@ mod common;
 mod requests;
 
 mod backup;
+mod bitmaps;
 mod blocking;
 mod client_memory;
 mod collections;
@@ -19,6 +20,7 @@ mod failed_sync;
 mod fields;
 mod geo;
 mod hashes;
+mod hyperloglogs;
 mod keys;
 mod limits;
 mod lists;

@@ -14,6 +14,9 @@ on_threads! {
     parts_of_values_are_read_and_written
     integers_count_and_do_not_overflow
     floats_add_in_extended_precision
+    values_are_set_and_removed_on_a_condition
+    several_keys_expire_together
+    counters_have_bounds_and_a_deadline
     lcs_finds_text_length_and_ranges
     lcs_refuses_what_takes_too_much_memory
 }
@@ -223,6 +226,107 @@ fn floats_add_in_extended_precision() {
         ("INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"),
         ("SET f x", "+OK"),
         ("INCRBYFLOAT f 1", not_a_float),
+    ]);
+}
+
+fn values_are_set_and_removed_on_a_condition() {
+    let digits = "-ERR must be exactly 16 hexadecimal characters";
+    Running::start().client().check(&[
+        ("SET k Hello", "+OK"),
+        ("SET k a IFEQ other", "nil"),
+        ("SET k a ifeq Hello", "+OK"),
+        ("SET k b IFEQ x GET", "\"a\""),
+        ("SET k b IFNE x GET", "\"a\""),
+        ("SET k c IFNE b", "nil"),
+        ("SET none c IFEQ ''", "nil"),
+        ("EXISTS none", ":0"),
+        ("SET none c IFNE ''", "+OK"),
+        ("DIGEST none", "\"8c40219a46b9f81b\""),
+        ("SET none d IFDEQ 8C40219A46B9F81B EX 100", "+OK"),
+        ("TTL none", ":100"),
+        ("SET none e IFDEQ 8c40219a46b9f81b", "nil"),
+        ("SET none e IFDNE 8c40219a46b9f81b", "+OK"),
+        ("SET none e IFDEQ 123", digits),
+        ("SET nothing e IFDEQ 123", "nil"),
+        ("SET nothing e IFDNE 123", "+OK"),
+        ("SET k v NX IFEQ a", SYNTAX),
+        ("SET k v IFEQ a IFEQ a", SYNTAX),
+        ("SET k v IFEQ", SYNTAX),
+        ("DIGEST nosuch", "nil"),
+        ("DELEX nosuch IFEQ a", ":0"),
+        ("DELEX nosuch IFEQ", ":0"),
+        ("DELEX k IFEQ a", ":0"),
+        ("DELEX k IFNE b", ":0"),
+        ("DELEX k IFEQ", "-ERR wrong number of arguments for 'delex' command"),
+        ("DELEX k IF b", "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"),
+        ("DELEX k IFDEQ b", digits),
+        ("DELEX k IFEQ b", ":1"),
+        ("DELEX none", ":1"),
+        ("EXISTS k none", ":0"),
+    ]);
+}
+
+fn several_keys_expire_together() {
+    Running::start().client().check(&[
+        ("MSETEX 2 a 1 b 2 EXAT 33177117420", ":1"),
+        ("EXPIRETIME a", ":33177117420"),
+        ("EXPIRETIME b", ":33177117420"),
+        ("MSETEX 2 a 3 c 4 NX", ":0"),
+        ("MSETEX 2 a 3 c 4 XX", ":0"),
+        ("MGET a b c", "[\"1\", \"2\", nil]"),
+        ("MSETEX 2 a 3 b 4 XX KEEPTTL", ":1"),
+        ("EXPIRETIME a", ":33177117420"),
+        ("MSETEX 1 a 5", ":1"),
+        ("TTL a", ":-1"),
+        ("MSETEX 0 a 1", "-ERR invalid numkeys value"),
+        ("MSETEX x a 1", "-ERR invalid numkeys value"),
+        ("MSETEX 3 a 1 b 2", "-ERR wrong number of key-value pairs"),
+        ("MSETEX 1 a 1 NX XX", SYNTAX),
+        ("MSETEX 1 a 1 IFEQ 1", SYNTAX),
+        ("MSETEX 1 a 1 EX 0", "-ERR invalid expire time in 'msetex' command"),
+        ("MSETEX 1 a 1 b", SYNTAX),
+        ("COMMAND GETKEYS MSETEX 2 a 1 b 2 NX", "[\"a\", \"b\"]"),
+    ]);
+}
+
+fn counters_have_bounds_and_a_deadline() {
+    let max = "9223372036854775807";
+    Running::start().client().check(&[
+        ("INCREX k", "[:1, :1]"),
+        ("INCREX k BYINT 5", "[:6, :5]"),
+        ("INCREX k BYINT 5 UBOUND 10", "[:6, :0]"),
+        ("INCREX k BYINT 5 UBOUND 10 SATURATE", "[:10, :4]"),
+        ("INCREX k BYINT -20 LBOUND 0 SATURATE", "[:0, :-10]"),
+        ("INCREX none BYINT 5 UBOUND 4", "[:0, :0]"),
+        ("EXISTS none", ":0"),
+        ("INCREX k EX 100 ENX", "[:1, :1]"),
+        ("TTL k", ":100"),
+        ("INCREX k EX 900 ENX", "[:2, :1]"),
+        ("TTL k", ":100"),
+        ("INCREX k", "[:3, :1]"),
+        ("TTL k", ":100"),
+        ("INCREX k PERSIST", "[:4, :1]"),
+        ("TTL k", ":-1"),
+        ("OBJECT ENCODING k", "\"int\""),
+        (&format!("INCREX k BYINT {max}"), "[:4, :0]"),
+        (&format!("INCREX k BYINT {max} SATURATE"), &format!("[:{max}, :9223372036854775803]")),
+        (
+            "INCREX k BYINT -9 UBOUND -9223372036854775808 SATURATE",
+            "-ERR increment or decrement would overflow",
+        ),
+        ("SET f 1.5", "+OK"),
+        ("INCREX f BYFLOAT 0.25", "[\"1.75\", \"0.25\"]"),
+        ("INCREX f BYFLOAT 9 UBOUND 2.5 SATURATE", "[\"2.5\", \"0.75\"]"),
+        ("INCREX f BYFLOAT -9 LBOUND -1", "[\"2.5\", \"0\"]"),
+        ("INCREX f", NOT_AN_INTEGER),
+        ("INCREX f BYFLOAT inf", "-ERR value or increment would produce Infinity"),
+        ("INCREX f BYFLOAT x", "-ERR value is not a valid float"),
+        ("INCREX f BYINT 1 BYFLOAT 1", SYNTAX),
+        ("INCREX f EX 1 PERSIST", SYNTAX),
+        ("INCREX f PERSIST ENX", SYNTAX),
+        ("INCREX f ENX", "-ERR ENX flag requires an expiration (EX, PX, EXAT or PXAT)"),
+        ("INCREX f LBOUND 3 UBOUND 2", "-ERR LBOUND can't be greater than UBOUND"),
+        ("INCREX f EX 0", "-ERR invalid expire time in 'increx' command"),
     ]);
 }
 

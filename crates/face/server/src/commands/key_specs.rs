@@ -1,0 +1,112 @@
+//! What commands do to their keys, as COMMAND tells it: whether they read, write or remove them.
+//!
+//! A table has the commands for which that does not follow from whether they write; most others read a value and return
+//! it, or change it by itself.
+
+use crate::call::is;
+use crate::resp::Args;
+
+use super::table::{Command, Keys, MoreKeys, flags};
+
+/// The names of what a command does to some of its keys.
+type Effects = &'static [&'static str];
+
+/// Some of a command's keys, and what it does to them.
+pub(super) struct KeySpec {
+    pub(super) keys: Keys,
+    pub(super) effects: Effects,
+}
+
+impl KeySpec {
+    fn has(&self, index: usize) -> bool {
+        let Keys { first, last, more, .. } = self.keys;
+        let index = index as i32;
+        index >= first && (last < 0 || more != MoreKeys::None || index <= last)
+    }
+}
+
+const LOOKS: Effects = &["RO"];
+const READS: Effects = &["RO", "access"];
+const CHANGES: Effects = &["RW", "update"];
+const READS_AND_CHANGES: Effects = &["RW", "access", "update"];
+const VARIES: Effects = &["RW", "access", "update", "variable_flags"];
+const SETS: Effects = &["OW", "update"];
+const INSERTS: Effects = &["OW", "insert"];
+const GROWS: Effects = &["RW", "insert"];
+const REMOVES: Effects = &["RM", "delete"];
+const TAKES: Effects = &["RW", "access", "delete"];
+
+/// Commands by what they do to their keys.
+#[rustfmt::skip]
+static EFFECTS: &[(Effects, &[&str])] = &[
+    (LOOKS, &[
+        "exists", "memory|usage", "object|encoding", "object|freq", "object|idletime", "object|refcount", "strlen",
+        "touch", "type", "watch",
+    ]),
+    (CHANGES, &["expire", "expireat", "persist", "pexpire", "pexpireat", "setrange"]),
+    (VARIES, &["bitfield", "set"]),
+    (SETS, &["mset", "msetex", "psetex", "setex"]),
+    (INSERTS, &["msetnx", "setnx"]),
+    (GROWS, &["append", "pfadd"]),
+    (REMOVES, &["del", "unlink"]),
+    (&["RW", "delete", "variable_flags"], &["delex"]),
+    (TAKES, &["getdel"]),
+    (&["RW", "access"], &["pfcount", "pfdebug"]),
+];
+
+/// The keys of a command, in one or two parts.
+pub(super) fn of(command: &Command) -> Vec<KeySpec> {
+    let mut keys = command.keys;
+    if keys.first == 0 {
+        let Some((at, step)) = keys.more.counted() else { return Vec::new() };
+        keys = Keys { first: at as i32 + 1, last: 0, step, ..keys };
+    }
+    let two = |first: Effects, others: Effects| {
+        let one = Keys { last: keys.first, ..keys };
+        let rest = Keys { first: keys.first + 1, ..keys };
+        vec![KeySpec { keys: one, effects: first }, KeySpec { keys: rest, effects: others }]
+    };
+    match command.name {
+        "bitop" => two(SETS, READS),
+        "copy" => two(READS, SETS),
+        "pfmerge" => two(&["RW", "access", "insert"], READS),
+        "rename" => two(TAKES, SETS),
+        "renamenx" => two(TAKES, INSERTS),
+        _ => {
+            let known = EFFECTS.iter().find(|(_, names)| names.contains(&command.full_name));
+            let usual = if command.is(flags::WRITE) { READS_AND_CHANGES } else { READS };
+            vec![KeySpec { keys, effects: known.map_or(usual, |(effects, _)| effects) }]
+        }
+    }
+}
+
+/// Whether BITFIELD changes nothing, as far as its words are well-formed.
+fn only_gets(request: Args<'_>) -> bool {
+    let mut words = request.from(2).iter();
+    while let Some(word) = words.next() {
+        let skipped = match words.len() {
+            2.. if is(word, "GET") => 2,
+            1.. if is(word, "OVERFLOW") => 1,
+            _ => return false,
+        };
+        words.by_ref().take(skipped).for_each(drop);
+    }
+    true
+}
+
+/// What a request of a command does to its key at `index`.
+pub(super) fn effects(command: &Command, request: Args<'_>, index: usize) -> Effects {
+    match command.name {
+        "set" if request.from(3).iter().any(|word| is(word, "GET")) => READS_AND_CHANGES,
+        "set" => SETS,
+        "bitfield" if only_gets(request) => READS,
+        "bitfield" => READS_AND_CHANGES,
+        "delex" if request.len() > 2 => &["RW", "access", "delete"],
+        "delex" => REMOVES,
+        _ => {
+            let specs = of(command);
+            let spec = specs.iter().find(|spec| spec.has(index));
+            spec.map_or(READS, |spec| spec.effects)
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Requests that are not sent: their replies depend on the time at which they arrive, or Redis would not answer.
+
+use crate::wire::Request;
+
+/// The shortest time to live that does not pass while a stream lasts, in the unit of the request.
+const TIME_MIN: i64 = 500_000;
+
+/// Whether a request is left out.
+pub(crate) fn is_hasty(request: &Request) -> bool {
+    let name = request[0].to_ascii_uppercase();
+    let number = |word: &Vec<u8>| std::str::from_utf8(word).ok()?.parse::<i64>().ok();
+    let passes = |word: Option<&Vec<u8>>| {
+        word.and_then(number).is_some_and(|time| (1..TIME_MIN).contains(&time))
+    };
+    match &name[..] {
+        b"SETEX" | b"PSETEX" | b"EXPIRE" | b"PEXPIRE" => passes(request.get(2)),
+        b"SET" | b"GETEX" => request.windows(2).any(|pair| {
+            (pair[0].eq_ignore_ascii_case(b"EX") || pair[0].eq_ignore_ascii_case(b"PX"))
+                && passes(pair.get(1))
+        }),
+        // It would wait for a replica, for ever.
+        b"WAIT" => passes(request.get(1)) && request.get(2).and_then(number) == Some(0),
+        // Redis would forget how values were encoded.
+        b"DEBUG" if request.iter().any(|word| word.eq_ignore_ascii_case(b"RELOAD")) => {
+            request.len() == 2
+        }
+        // It would take for ever.
+        b"DEBUG" => request.iter().any(|word| number(word).is_some_and(|count| count > 1000)),
+        // It would become a replica.
+        b"REPLICAOF" | b"SLAVEOF" => !request[1..].join(&b' ').eq_ignore_ascii_case(b"NO ONE"),
+        // It would end, or send what is no reply.
+        b"SYNC" | b"PSYNC" | b"SHUTDOWN" | b"MONITOR" => true,
+        _ => false,
+    }
+}
