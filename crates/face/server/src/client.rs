@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
+use crate::pubsub::{Kind, Subscriptions};
 use crate::reply::Protocol;
 use crate::store::Watch;
 use crate::transaction::Queue;
@@ -13,6 +14,8 @@ use crate::transaction::Queue;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
+    /// The place of its connection.
+    pub(crate) place: usize,
     pub(crate) addr: SocketAddr,
     pub(crate) laddr: SocketAddr,
     /// The socket's number in the operating system.
@@ -29,6 +32,10 @@ pub(crate) struct Client {
     pub(crate) watches: Vec<Watch>,
     /// Bytes that the watches take.
     pub(crate) watches_len: usize,
+    /// Its subscriptions, if it has any.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// The number of the first post of its thread that it may lack.
+    pub(crate) next_post: u64,
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
     pub(crate) replies: Replies,
@@ -97,6 +104,7 @@ impl Client {
     pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
         Self {
             id,
+            place: 0,
             addr,
             laddr,
             fd,
@@ -109,6 +117,8 @@ impl Client {
             queue: None,
             watches: Vec::new(),
             watches_len: 0,
+            subscriptions: None,
+            next_post: 0,
             backup: None,
             replies: Replies::All,
             no_evict: false,
@@ -128,7 +138,9 @@ impl Client {
     pub(crate) fn account(&mut self, connection: usize, memory: &ClientMemory, thread: usize) {
         let queue = self.queue.as_ref().map_or(0, Queue::byte_len);
         let names = self.name.len() + self.lib_name.len() + self.lib_version.len();
-        let all = size_of::<Self>() + connection + queue + self.watches_len + names;
+        let subscriptions = self.subscriptions.as_ref().map_or(0, |all| all.byte_len());
+        let kept = queue + self.watches_len + names + subscriptions;
+        let all = size_of::<Self>() + connection + kept;
         if self.no_evict != self.buffers.is_kept {
             self.forget(memory, thread);
             self.buffers.is_kept = self.no_evict;
@@ -143,9 +155,24 @@ impl Client {
         self.buffers.memory = 0;
     }
 
+    /// Whether it is subscribed to any channel or pattern.
+    #[inline]
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.subscriptions.is_some()
+    }
+
+    /// Whether it may get posts.
+    #[inline]
+    pub(crate) fn gets_posts(&self) -> bool {
+        self.is_subscriber()
+    }
+
     /// The line of CLIENT LIST.
     pub(crate) fn describe(&self, now: Instant) -> String {
         let mut flags = String::new();
+        if self.is_subscriber() {
+            flags.push('P');
+        }
         if self.queue.is_some() {
             flags.push('x');
         }
@@ -163,12 +190,14 @@ impl Client {
         }
         let (queued, queued_bytes) =
             self.queue.as_ref().map_or((-1, 0), |queue| (queue.len() as i64, queue.byte_len()));
+        let subscribed =
+            |kind| self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.len(kind));
         let buffers = self.buffers;
         let total = buffers.memory;
         let omem = buffers.outputs_capacity;
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
-             ssub=0 multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
+             ssub={} multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
              rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user=default \
              redir=-1 resp={} lib-name={} lib-ver={}",
             self.id,
@@ -179,6 +208,9 @@ impl Client {
             now.saturating_duration_since(self.connected_at).as_secs(),
             now.saturating_duration_since(self.active_at).as_secs(),
             self.db,
+            subscribed(Kind::Channel),
+            subscribed(Kind::Pattern),
+            subscribed(Kind::Shard),
             buffers.query_len,
             buffers.query_free,
             buffers.request_len,

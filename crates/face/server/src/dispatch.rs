@@ -44,6 +44,8 @@ pub(crate) fn answer(
     if replies == Replies::SkipNext {
         client.replies = Replies::SkipThis;
     }
+    let pushes = client.queue.is_none()
+        && matches!(&admission, Admission::Admitted(admitted) if admitted.command().is(flags::PUSHES));
     let result = match admission {
         Admission::Admitted(admitted) => match check_store(service, client, admitted.command()) {
             Ok(()) => perform_or_queue(service, client, admitted, out),
@@ -55,16 +57,17 @@ pub(crate) fn answer(
             return;
         }
     };
+    let is_heard = pushes && result.is_ok();
     if let Err(failure) = result {
         answer_failure(service, client.protocol, &failure, out);
     }
     match client.replies {
-        Replies::All => {}
-        Replies::None | Replies::SkipNext => out.truncate(start),
-        Replies::SkipThis => {
-            out.truncate(start);
-            client.replies = Replies::All;
-        }
+        Replies::All => return,
+        Replies::SkipThis => client.replies = Replies::All,
+        Replies::None | Replies::SkipNext => {}
+    }
+    if !is_heard {
+        out.truncate(start);
     }
 }
 

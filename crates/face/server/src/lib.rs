@@ -10,6 +10,8 @@
 //! database in a key space of the Halite database below; `reply` writes the answer. When all requests that have arrived
 //! are executed, the event loop makes their writes durable, together, and only then sends the answers.
 //!
+//! A message of PUBLISH, and whatever else a client gets without asking, takes the path that `pubsub` describes.
+//!
 //! With one thread every place is here. With several, a request may travel, in a packet through the rings between the
 //! threads, to the thread that has its keys. A command on keys of several threads borrows their parts of the store
 //! meanwhile. `answers` keeps the replies of a connection in order.
@@ -34,6 +36,7 @@ mod connection;
 mod counters;
 mod cursors;
 mod debug_command;
+mod delivery;
 mod dispatch;
 mod ending;
 mod error;
@@ -54,6 +57,7 @@ mod number;
 mod output;
 mod partition_set;
 mod pause;
+mod pubsub;
 mod random;
 mod reply;
 mod report;

@@ -20,6 +20,8 @@ pub(crate) struct Report {
     pub(crate) errors: BTreeMap<Box<[u8]>, u64>,
     /// Its clients, if they are requested.
     pub(crate) clients: Vec<Line>,
+    /// Its clients that are subscribed to something.
+    pub(crate) subscribers: usize,
     /// The most that a client has sent and is not executed, in bytes.
     pub(crate) input_len_max: usize,
     /// The most that waits for a client to read it, in bytes.
@@ -44,6 +46,8 @@ pub(crate) struct Line {
     pub(crate) id: u64,
     pub(crate) addr: SocketAddr,
     pub(crate) laddr: SocketAddr,
+    /// Whether it is subscribed to something.
+    pub(crate) is_subscriber: bool,
     /// The line of CLIENT LIST.
     pub(crate) text: String,
 }
@@ -67,6 +71,7 @@ impl Report {
         for (code, count) in &other.errors {
             *self.errors.entry(code.clone()).or_default() += count;
         }
+        self.subscribers += other.subscribers;
         self.input_len_max = self.input_len_max.max(other.input_len_max);
         self.output_len_max = self.output_len_max.max(other.output_len_max);
         self.buffer_bytes += other.buffer_bytes;
@@ -85,6 +90,7 @@ impl Line {
     /// The line of a client at this time.
     pub(crate) fn of(client: &Client, now: Instant) -> Self {
         let text = client.describe(now) + "\n";
-        Self { id: client.id, addr: client.addr, laddr: client.laddr, text }
+        let (id, is_subscriber) = (client.id, client.is_subscriber());
+        Self { id, addr: client.addr, laddr: client.laddr, is_subscriber, text }
     }
 }

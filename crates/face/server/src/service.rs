@@ -18,6 +18,7 @@ use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::pause::Pause;
+use crate::pubsub::{Outbox, Subscribers};
 use crate::random::generator;
 use crate::report::{Details, Line, Report};
 use crate::resp::Args;
@@ -37,6 +38,8 @@ pub(crate) struct Service {
     /// The partitions that are this thread's, and served.
     pub(crate) own: PartitionSet,
     pub(crate) clients: Clients,
+    /// The subscriptions of the clients.
+    pub(crate) subscribers: Subscribers,
     pub(crate) shared: Arc<Shared>,
     /// The version of the copies from `shared`.
     version: u64,
@@ -97,11 +100,13 @@ impl Service {
     pub(crate) fn new(mut store: Store, shared: Arc<Shared>, thread: usize, run_id: &str) -> Self {
         let (common, version) = shared.common();
         store.ending = Arc::clone(&shared.ending);
+        store.outbox = Outbox::new(Arc::clone(&shared.registry));
         let mut service = Self {
             thread,
             own: store.here(),
             store,
             clients: Clients::default(),
+            subscribers: Subscribers::new(Arc::clone(&shared.registry), thread),
             slow: common.settings.slow(),
             settings: common.settings,
             shared,
@@ -233,6 +238,7 @@ impl Service {
             counters: self.counters,
             commands: commands.map_or_else(BTreeMap::new, CommandStats::by_name),
             errors: commands.map_or_else(BTreeMap::new, |commands| commands.errors().clone()),
+            subscribers: self.clients.iter().filter(|client| client.is_subscriber()).count(),
             clients: lines.map(|client| Line::of(client, self.now)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),

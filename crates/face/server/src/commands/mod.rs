@@ -20,6 +20,7 @@ mod lcs;
 mod memory;
 mod object;
 mod options;
+pub(crate) mod pubsub;
 mod scan;
 mod slowlog;
 mod strings;

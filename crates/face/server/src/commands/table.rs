@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 
 use super::{
     admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
-    latency, lcs, memory, object, scan, slowlog, strings, transactions,
+    latency, lcs, memory, object, pubsub, scan, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -47,6 +47,7 @@ pub(crate) enum Group {
     Cluster,
     Connection,
     Generic,
+    PubSub,
     Server,
     String,
     Transactions,
@@ -58,6 +59,7 @@ impl Group {
             Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
+            Self::PubSub => "pubsub",
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
@@ -69,6 +71,7 @@ impl Group {
         match self {
             Self::Connection => Some("connection"),
             Self::Generic => Some("keyspace"),
+            Self::PubSub => Some("pubsub"),
             Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
@@ -116,6 +119,13 @@ pub(crate) mod flags {
     /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
 
+    /// It is about messages.
+    pub(crate) const PUBSUB: u32 = 1 << 18;
+    /// A client may send it while it reads messages over RESP2.
+    pub(crate) const WHILE_SUBSCRIBED: u32 = 1 << 19;
+    /// Its replies are messages, which CLIENT REPLY does not silence.
+    pub(crate) const PUSHES: u32 = 1 << 20;
+
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
@@ -125,6 +135,7 @@ pub(crate) mod flags {
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
         (NO_MULTI, "no_multi"),
+        (PUBSUB, "pubsub"),
     ];
 }
 
@@ -208,7 +219,7 @@ const fn part(
     command
 }
 
-use Group::{Cluster, Connection, Generic, Server, String as Text, Transactions};
+use Group::{Cluster, Connection, Generic, PubSub, Server, String as Text, Transactions};
 use flags::*;
 
 /// A part of CLUSTER.
@@ -218,6 +229,7 @@ const fn clustered(full_name: &'static str, arity: i32) -> Command {
 
 const GROWS: u32 = WRITE | DENY_OOM;
 const OPEN: u32 = FAST | NO_AUTH;
+const SUBSCRIBING: u32 = PUBSUB | WHILE_SUBSCRIBED | PUSHES;
 
 /// All commands, by group.
 #[rustfmt::skip]
@@ -300,10 +312,27 @@ pub(crate) static COMMANDS: &[Command] = &[
     ]),
     new("echo", 2, FAST, Connection, "1.0.0", "Returns its argument", connection::echo),
     new("hello", -1, OPEN, Connection, "6.0.0", "Greets the server and chooses the protocol", connection::hello),
-    new("ping", -1, FAST, Connection, "1.0.0", "Asks for a sign of life", connection::ping),
-    new("quit", -1, OPEN | NOT_QUEUED, Connection, "1.0.0", "Closes the connection", connection::quit),
-    new("reset", 1, OPEN | NOT_QUEUED, Connection, "6.2.0", "Makes the connection as new", connection::reset),
+    new("ping", -1, FAST | WHILE_SUBSCRIBED, Connection, "1.0.0", "Asks for a sign of life", connection::ping),
+    new("quit", -1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED, Connection, "1.0.0", "Closes the connection", connection::quit),
+    new("reset", 1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED, Connection, "6.2.0", "Makes the connection as new", connection::reset),
     new("select", 2, FAST, Connection, "1.0.0", "Selects a database", connection::select),
+
+    new("psubscribe", -2, SUBSCRIBING, PubSub, "2.0.0", "Subscribes to all channels that match patterns", pubsub::psubscribe),
+    new("publish", 3, PUBSUB | FAST, PubSub, "2.0.0", "Sends a message to a channel", pubsub::publish),
+    new("pubsub", -2, 0, PubSub, "2.8.0", "Commands about subscriptions", pubsub::help).with(&[
+        part("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "Lists channels that have subscribers", pubsub::channels),
+        part("pubsub|help", 2, 0, PubSub, "6.2.0", "Lists the subcommands", pubsub::help),
+        part("pubsub|numpat", 2, PUBSUB, PubSub, "2.8.0", "Counts the patterns that have subscribers", pubsub::numpat),
+        part("pubsub|numsub", -2, PUBSUB, PubSub, "2.8.0", "Counts the subscribers of channels", pubsub::numsub),
+        part("pubsub|shardchannels", -2, PUBSUB, PubSub, "7.0.0", "Lists channels of shards that have subscribers", pubsub::shardchannels),
+        part("pubsub|shardnumsub", -2, PUBSUB, PubSub, "7.0.0", "Counts the subscribers of channels of shards", pubsub::shardnumsub),
+    ]),
+    new("punsubscribe", -1, SUBSCRIBING, PubSub, "2.0.0", "Ends subscriptions to patterns", pubsub::punsubscribe),
+    new("spublish", 3, PUBSUB | FAST, PubSub, "7.0.0", "Sends a message to a channel of a shard", pubsub::spublish),
+    new("ssubscribe", -2, SUBSCRIBING, PubSub, "7.0.0", "Subscribes to channels of shards", pubsub::ssubscribe),
+    new("subscribe", -2, SUBSCRIBING, PubSub, "2.0.0", "Subscribes to channels", pubsub::subscribe),
+    new("sunsubscribe", -1, SUBSCRIBING, PubSub, "7.0.0", "Ends subscriptions to channels of shards", pubsub::sunsubscribe),
+    new("unsubscribe", -1, SUBSCRIBING, PubSub, "2.0.0", "Ends subscriptions to channels", pubsub::unsubscribe),
 
     new("asking", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("cluster", -2, 0, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse).with(&[

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{EventLoop, FIRST_CONNECTION};
 use crate::client::Client;
-use crate::commands::transactions;
+use crate::commands::{pubsub, transactions};
 use crate::connection::Connection;
 use crate::listener;
 use crate::partition_set::PartitionSet;
@@ -98,6 +98,7 @@ impl EventLoop {
         let fd = socket.as_raw_fd();
         let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
         client.authenticated = is_in;
+        client.place = place;
         let connection = Box::new(Connection::new(socket));
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
         self.service.clients.insert(place, client);
@@ -138,6 +139,7 @@ impl EventLoop {
         if let Some(mut client) = client {
             client.forget(&self.shared.client_memory, self.service.thread);
             transactions::leave(&mut self.service, &mut client);
+            pubsub::leave(&mut self.service, &mut client);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(mut connection) = self.connections[place].take() {

@@ -6,8 +6,8 @@
 //! that arrive together, from one client or from many, share one fence.
 //!
 //! With several threads, a turn begins with receiving the messages of the others and ends with sending those for them:
-//! requests leave before the fence, so that their owners work meanwhile; replies and parts of the store leave behind
-//! it. An idle thread sleeps in the poll, and the next thread that sends it a message wakes it.
+//! requests leave before the fence, so that their owners work meanwhile; replies, posts and parts of the store leave
+//! behind it. An idle thread sleeps in the poll, and the next thread that sends it a message wakes it.
 //!
 //! Readiness is edge-triggered: a connection remembers that it may be read from or written to, and is listed for the
 //! next turn as long as it has work left. A turn does a bounded part of a connection's work, so that a client with a
@@ -17,6 +17,7 @@
 mod arrivals;
 mod eviction;
 mod exchange;
+mod posts;
 mod withhold;
 
 use std::io;
@@ -80,6 +81,8 @@ pub(crate) struct EventLoop {
     ahead: Ahead,
     /// Connections to serve in this turn.
     listed: Vec<usize>,
+    /// Connections that have got posts in this turn.
+    posted: Vec<usize>,
     /// Connections whose next request waits for a pause to end.
     paused: Vec<usize>,
     /// Connections whose next request waits for a partition that is still recovered.
@@ -141,6 +144,7 @@ impl EventLoop {
             free: Vec::new(),
             ahead: Ahead::default(),
             listed: Vec::new(),
+            posted: Vec::new(),
             paused: Vec::new(),
             unready: Vec::new(),
             ready: PartitionSet::EMPTY,
@@ -278,6 +282,8 @@ impl EventLoop {
     /// messages of other threads when it began.
     fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<bool, Error> {
         let may_sleep = self.peers.as_ref().is_none_or(|peers| peers.mailbox.fall_asleep());
+        // Looked at behind the announcement of the sleep, as the rings are.
+        let may_sleep = may_sleep && !self.has_posts();
         let polled = self.poll.poll(events, Some(if may_sleep { timeout } else { Duration::ZERO }));
         if let Some(peers) = &self.peers {
             peers.mailbox.wake_up();
@@ -327,6 +333,9 @@ impl EventLoop {
         if self.peers.is_some() {
             self.receive();
         }
+        if self.has_posts() {
+            self.take_posts();
+        }
         if !self.awaiting.is_empty() {
             self.resume_awaiting();
         }
@@ -349,6 +358,7 @@ impl EventLoop {
         if let Err(error) = self.sync() {
             self.withhold(error);
         }
+        self.send_posts();
         if self.service.some_killed {
             self.close_killed();
         }
@@ -358,6 +368,7 @@ impl EventLoop {
         for &place in &served {
             self.answer(place);
         }
+        self.answer_posted();
         if let Some(peers) = &mut self.peers {
             peers.mailbox.flush();
             self.must_retry |= std::mem::take(&mut peers.mailbox.made_room);
@@ -438,6 +449,10 @@ impl EventLoop {
 
     /// Executes the requests of a connection that have arrived.
     fn serve(&mut self, place: usize) {
+        // Messages that were sent before a client ends its subscription reach it.
+        if self.has_posts() && self.service.clients.get(place).is_some_and(Client::gets_posts) {
+            self.take_posts();
+        }
         let Some(connection) = &mut self.connections[place] else { return };
         self.service.refresh();
         let Some(mut client) = self.service.clients.take_out(place) else { return };
@@ -630,7 +645,9 @@ impl EventLoop {
             client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
             self.service.check_output_of(place, connection.backlog(), 0);
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
-            if idle && !connection.waits() || is_late(&self.service, place, connection) {
+            let is_silent =
+                idle && !self.service.clients.get(place).is_some_and(Client::is_subscriber);
+            if is_silent && !connection.waits() || is_late(&self.service, place, connection) {
                 self.close(place);
             }
         }

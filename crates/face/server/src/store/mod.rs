@@ -38,6 +38,7 @@ pub(crate) use watches::Watch;
 use crate::Error;
 use crate::ending::Ending;
 use crate::partition_set::PartitionSet;
+use crate::pubsub::Outbox;
 use crate::stored::{STRING_TAG, Stored};
 
 /// The result of an operation on the store.
@@ -69,6 +70,8 @@ pub(crate) struct Store {
     /// The buffer in which a value gets its tag.
     tagging: Vec<u8>,
     overlay: Option<Overlay>,
+    /// What the clients of this and of other threads get to know of this turn.
+    pub(crate) outbox: Outbox,
     /// The end of the server: loops over many keys break off then.
     pub(crate) ending: Arc<Ending>,
     /// The most bytes that the changes of a transaction may take until they are committed.
@@ -131,6 +134,7 @@ impl Store {
             databases: Vec::new(),
             broken: PartitionSet::EMPTY,
             overlay: None,
+            outbox: Outbox::new(Arc::default()),
             ending: Arc::default(),
             transaction_len_max: usize::MAX,
             is_paused: false,
@@ -427,6 +431,7 @@ impl Store {
     pub(crate) fn begin(&mut self) {
         debug_assert!(self.overlay.is_none(), "transactions do not nest");
         self.overlay = Some(Overlay::new(self.transaction_len_max));
+        self.outbox.begin();
     }
 
     /// Whether a transaction has begun.
@@ -436,13 +441,24 @@ impl Store {
 
     /// Discards the changes since [`Store::begin`].
     pub(crate) fn rollback(&mut self) {
-        self.overlay = None;
+        if self.overlay.take().is_some() {
+            self.outbox.rollback();
+        }
     }
 
     /// Applies the changes since [`Store::begin`]; if that fails, none of them is applied. Changes to several
     /// partitions are durable afterwards.
     pub(crate) fn commit(&mut self) -> Result<()> {
-        let Some(mut overlay) = self.overlay.take() else { return Ok(()) };
+        let Some(overlay) = self.overlay.take() else { return Ok(()) };
+        let committed = self.commit_overlay(overlay);
+        match committed {
+            Ok(()) => self.outbox.commit(),
+            Err(_) => self.outbox.rollback(),
+        }
+        committed
+    }
+
+    fn commit_overlay(&mut self, mut overlay: Overlay) -> Result<()> {
         for (&place, changes) in &mut overlay.databases {
             let database = &self.databases[place];
             if changes.cleared {

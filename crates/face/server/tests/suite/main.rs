@@ -19,6 +19,7 @@ mod limits;
 mod loading;
 mod pipelines;
 mod protocol;
+mod pubsub;
 mod random_requests;
 mod scan;
 mod shutdown;

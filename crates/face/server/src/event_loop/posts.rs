@@ -1,0 +1,132 @@
+//! The posts of a turn, and those of other threads.
+
+use std::sync::Arc;
+
+use super::EventLoop;
+use crate::delivery::Forms;
+use crate::pubsub::{Message, Post};
+
+/// The number of a post of another thread: no client here has got it before.
+const FOREIGN: u64 = u64::MAX;
+
+impl EventLoop {
+    /// Whether other threads have posts for clients here.
+    #[inline]
+    pub(super) fn has_posts(&self) -> bool {
+        !self.shared.inbox(self.service.thread).is_empty()
+    }
+
+    /// Delivers the posts of other threads.
+    pub(super) fn take_posts(&mut self) {
+        let waiting = self.shared.inbox(self.service.thread).take();
+        for post in &waiting.posts {
+            self.deliver(post, FOREIGN);
+        }
+        if waiting.has_lost {
+            self.give_up_subscribers();
+        }
+    }
+
+    /// Delivers the posts of this turn, whose changes are durable, and hands those for clients of other threads to
+    /// these.
+    pub(super) fn send_posts(&mut self) {
+        if self.service.store.outbox.is_empty() {
+            return;
+        }
+        // Their publishers have been told of them, maybe before the publishers of these began.
+        if self.has_posts() {
+            self.take_posts();
+        }
+        let me = self.service.thread;
+        let mut sent = Vec::new();
+        while let Some((number, addressed)) = self.service.store.outbox.pop() {
+            if addressed.to.contains(me) {
+                self.deliver(&addressed.post, number);
+            }
+            sent.push(addressed);
+        }
+        for thread in (0..self.shared.threads()).filter(|thread| *thread != me) {
+            let of_thread = sent.iter().filter(|addressed| addressed.to.contains(thread));
+            let mut posts = of_thread.map(|addressed| Arc::clone(&addressed.post)).peekable();
+            if posts.peek().is_some() {
+                self.shared.post(thread, posts);
+            }
+        }
+    }
+
+    /// Writes a post to the clients here that get it, but for those that have got the one of this number.
+    fn deliver(&mut self, post: &Post, number: u64) {
+        let reached = match post {
+            Post::Message(message) => self.deliver_message(message, number),
+        };
+        for place in reached {
+            self.look_after_output(place);
+        }
+        if self.service.is_short(false) {
+            self.evict();
+        }
+    }
+
+    /// Writes a message to its subscribers, and returns the places of their connections.
+    fn deliver_message(&mut self, message: &Message, number: u64) -> Vec<usize> {
+        let mut reached = Vec::new();
+        for (pattern, places) in self.service.subscribers.ways(message) {
+            let mut forms = Forms::default();
+            for place in places {
+                let Some(connection) = &mut self.connections[place] else { continue };
+                let Some(client) = self.service.clients.get_mut(place) else { continue };
+                if client.killed || number < client.next_post {
+                    continue;
+                }
+                let protocol = client.protocol;
+                connection.push(forms.of(protocol, |out| message.write(protocol, pattern, out)));
+                reached.push(place);
+            }
+        }
+        reached
+    }
+
+    /// Checks the output of a connection that a post was added to, and lets it be sent in this turn.
+    fn look_after_output(&mut self, place: usize) {
+        let Some(connection) = &mut self.connections[place] else { return };
+        connection.output.divide(&mut self.service.spares);
+        if !connection.posted {
+            connection.posted = true;
+            self.posted.push(place);
+        }
+        let (memory, backlog) = (connection.memory(), connection.backlog());
+        if let Some(client) = self.service.clients.get_mut(place) {
+            client.account(memory, &self.shared.client_memory, self.service.thread);
+        }
+        self.service.check_output_of(place, backlog, 0);
+    }
+
+    /// Sends the posts that connections have got in this turn.
+    pub(super) fn answer_posted(&mut self) {
+        for place in std::mem::take(&mut self.posted) {
+            if let Some(connection) = &mut self.connections[place] {
+                connection.posted = false;
+            }
+            self.answer(place);
+        }
+    }
+
+    /// Disconnects all subscribers: posts for some of them were lost, since this thread was too far behind.
+    #[cold]
+    fn give_up_subscribers(&mut self) {
+        let mut count = 0;
+        for (_, client) in self.service.clients.iter_mut() {
+            if client.is_subscriber() && !client.killed {
+                client.killed = true;
+                count += 1;
+            }
+        }
+        self.service.some_killed |= count > 0;
+        self.service.counters.output_limit_disconnections += count;
+        self.service.settings.log(|| {
+            format!(
+                "{count} subscribers are disconnected: too many messages waited for their thread"
+            )
+        });
+    }
+}

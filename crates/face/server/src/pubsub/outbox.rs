@@ -1,0 +1,147 @@
+//! The posts of a thread's turn, until what they tell of is durable.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::pubsub::{Message, Post, Registry, Threads};
+
+/// The posts of this turn, in their order. Each has a number, which no other post of the thread has.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    registry: Arc<Registry>,
+    posts: VecDeque<Addressed>,
+    /// The number of the first post.
+    first: u64,
+    byte_len: usize,
+    /// The number of the first post of the transaction under way.
+    mark: Option<u64>,
+}
+
+/// A post, and the threads whose clients get it.
+#[derive(Debug, Clone)]
+pub(crate) struct Addressed {
+    pub(crate) to: Threads,
+    pub(crate) post: Arc<Post>,
+}
+
+impl Outbox {
+    pub(crate) fn new(registry: Arc<Registry>) -> Self {
+        Self { registry, posts: VecDeque::new(), first: 1, byte_len: 0, mark: None }
+    }
+
+    /// Sends a message to the subscribers of a channel, and returns how many there are.
+    pub(crate) fn publish(
+        &mut self,
+        is_shard: bool,
+        channel: &[u8],
+        payload: &[u8],
+        go_on: impl Fn() -> bool,
+    ) -> usize {
+        let receivers = self.registry.receivers(is_shard, channel, go_on);
+        if receivers.count > 0 {
+            let message = Message {
+                is_shard,
+                channel: channel.into(),
+                payload: payload.into(),
+                patterns: receivers.patterns,
+                step: receivers.step,
+            };
+            self.push(receivers.threads, Post::Message(message));
+        }
+        receivers.count
+    }
+
+    fn push(&mut self, to: Threads, post: Post) {
+        self.byte_len += post.byte_len();
+        self.posts.push_back(Addressed { to, post: Arc::new(post) });
+    }
+
+    /// Posts from now on belong to a transaction.
+    pub(crate) fn begin(&mut self) {
+        self.mark = Some(self.end());
+    }
+
+    /// The transaction has become part of the turn.
+    pub(crate) fn commit(&mut self) {
+        self.mark = None;
+    }
+
+    /// The transaction has changed nothing: its posts are dropped.
+    pub(crate) fn rollback(&mut self) {
+        let Some(mark) = self.mark.take() else { return };
+        while self.end() > mark
+            && let Some(dropped) = self.posts.pop_back()
+        {
+            self.byte_len -= dropped.post.byte_len();
+        }
+    }
+
+    /// The number of the next post.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.first + self.posts.len() as u64
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.posts.is_empty()
+    }
+
+    /// The post of this number; `None`: it has left, or there is none yet.
+    pub(crate) fn get(&self, number: u64) -> Option<&Addressed> {
+        let index = number.checked_sub(self.first)?;
+        self.posts.get(usize::try_from(index).ok()?)
+    }
+
+    /// The number of the first post that has not left.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Takes the next post that leaves, with its number.
+    pub(crate) fn pop(&mut self) -> Option<(u64, Addressed)> {
+        let addressed = self.posts.pop_front()?;
+        self.byte_len -= addressed.post.byte_len();
+        self.first += 1;
+        Some((self.first - 1, addressed))
+    }
+
+    /// Drops all posts: what they tell of could not be made durable.
+    pub(crate) fn clear(&mut self) {
+        while self.pop().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pubsub::Kind;
+
+    #[test]
+    fn what_is_rolled_back_is_not_posted() {
+        let registry = Arc::new(Registry::default());
+        registry.subscribe(Kind::Channel, b"c", 1);
+        let mut outbox = Outbox::new(registry);
+        let publish = |outbox: &mut Outbox, payload: &[u8]| {
+            assert_eq!(outbox.publish(false, b"c", payload, || true), 1);
+        };
+        publish(&mut outbox, b"1");
+        outbox.begin();
+        publish(&mut outbox, b"2");
+        outbox.rollback();
+        outbox.begin();
+        publish(&mut outbox, b"3");
+        outbox.commit();
+        // There is no transaction any more.
+        outbox.rollback();
+        let payloads = std::iter::from_fn(|| outbox.pop()).map(|(number, addressed)| {
+            let Post::Message(message) = &*addressed.post;
+            assert!(addressed.to.contains(1) && !addressed.to.contains(0));
+            (number, message.payload.to_vec())
+        });
+        assert_eq!(payloads.collect::<Vec<_>>(), [(1, b"1".to_vec()), (2, b"3".to_vec())]);
+        assert_eq!((outbox.byte_len, outbox.end()), (0, 3));
+        assert_eq!(outbox.publish(false, b"d", b"", || true), 0);
+        assert!(outbox.is_empty());
+    }
+}

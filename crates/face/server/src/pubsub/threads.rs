@@ -1,0 +1,28 @@
+//! Sets of threads.
+
+/// A set of numbers of threads. There are at most as many threads as partitions: 64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Threads(u64);
+
+impl Threads {
+    pub(crate) fn insert(&mut self, thread: usize) {
+        self.0 |= 1 << thread;
+    }
+
+    pub(crate) fn contains(self, thread: usize) -> bool {
+        self.0 >> thread & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_what_was_put_in() {
+        let mut set = Threads::default();
+        set.insert(0);
+        set.insert(63);
+        assert!(set.contains(0) && set.contains(63) && !set.contains(1));
+    }
+}
