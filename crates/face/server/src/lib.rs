@@ -53,6 +53,7 @@ mod loading;
 mod lock;
 mod long_double;
 mod metrics;
+mod notifications;
 mod number;
 mod output;
 mod partition_set;

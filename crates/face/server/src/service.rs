@@ -135,6 +135,7 @@ impl Service {
             spares: Spares::default(),
         };
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
+        service.store.outbox.events = service.settings.events;
         service.tick();
         service.synced_ms = service.store.now_ms;
         service
@@ -166,6 +167,7 @@ impl Service {
         }
         self.slow = common.settings.slow();
         self.settings = common.settings;
+        self.store.outbox.events = self.settings.events;
         self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
         if common.saves != self.saves {
@@ -359,14 +361,15 @@ impl Service {
     /// longer than one may be.
     #[inline]
     pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize, reply_len: usize) {
-        let output = &self.settings.limits.output;
+        let is_subscriber = client.is_subscriber();
+        let output = self.settings.output_limits(is_subscriber);
         let is_soft = output.soft > 0 && unread > output.soft;
         let since = is_soft.then(|| client.output_long_since.unwrap_or(self.now));
         client.output_long_since = since;
         let too_long =
             since.is_some_and(|since| self.now.saturating_duration_since(since) > output.soft_time);
         let is_stranger = !client.authenticated && self.settings.requirepass.is_some();
-        let len_max = self.settings.output_len_max();
+        let len_max = self.settings.output_len_max(is_subscriber);
         let len_max = if is_stranger { len_max.min(STRANGER_OUTPUT_MAX) } else { len_max };
         let is_too_much = unread > len_max || reply_len > self.settings.reply_len_max();
         if (too_long || is_too_much) && !client.killed {

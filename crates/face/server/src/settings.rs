@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{Config, DebugCommand, Limits, SyncPolicy};
+use crate::notifications::Events;
+use crate::{Config, DebugCommand, Limits, OutputLimits, SyncPolicy};
 
 /// The configuration as it is now.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) slowlog_len_max: usize,
     /// The shortest time of a spike that LATENCY records, in milliseconds; 0: it records none.
     pub(crate) latency_threshold_ms: u64,
+    /// The events about keys that are sent.
+    pub(crate) events: Events,
     pub(crate) databases: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
@@ -41,9 +44,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The limits of what waits for a client that is subscribed to messages or not.
+    pub(crate) fn output_limits(&self, is_subscriber: bool) -> &OutputLimits {
+        if is_subscriber { &self.limits.pubsub_output } else { &self.limits.output }
+    }
+
     /// Bytes of replies that may wait for a client: not more than its limit, nor than that of all together.
-    pub(crate) fn output_len_max(&self) -> usize {
-        let hard = Some(self.limits.output.hard).filter(|&hard| hard > 0);
+    pub(crate) fn output_len_max(&self, is_subscriber: bool) -> usize {
+        let hard = self.output_limits(is_subscriber).hard;
+        let hard = Some(hard).filter(|&hard| hard > 0);
         hard.into_iter().chain(self.client_memory_max).min().unwrap_or(usize::MAX)
     }
 
@@ -52,7 +61,7 @@ impl Settings {
     /// limit again.
     pub(crate) fn reply_len_max(&self) -> usize {
         let share = self.client_memory_max.map_or(usize::MAX, |bytes| bytes / self.threads);
-        self.output_len_max().min(share)
+        self.output_len_max(false).min(share)
     }
 
     /// Writes a line to the operator's log.
@@ -90,6 +99,7 @@ impl Settings {
             slowlog_slower_than_us: 10_000,
             slowlog_len_max: 128,
             latency_threshold_ms: 0,
+            events: Events::default(),
             databases: config.databases as usize,
             bind: bind.join(" "),
             port,

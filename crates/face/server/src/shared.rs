@@ -153,9 +153,14 @@ impl Shared {
         self.unfinished.load(Ordering::Acquire) == 0 || self.failed.load(Ordering::Acquire)
     }
 
-    /// Hands posts to a thread, for its clients, and wakes it.
-    pub(crate) fn post(&self, thread: usize, posts: impl Iterator<Item = Arc<Post>>) {
-        self.inboxes[thread].push(posts);
+    /// Hands posts to a thread, for its clients, and wakes it. More may be lost already.
+    pub(crate) fn post(
+        &self,
+        thread: usize,
+        posts: impl Iterator<Item = Arc<Post>>,
+        is_lossy: bool,
+    ) {
+        self.inboxes[thread].push(posts, is_lossy);
         self.bells[thread].ring_if_asleep();
     }
 

@@ -2,14 +2,18 @@
 
 use crate::call::{Call, is};
 use crate::failure::{NO_SUCH_KEY, Outcome, SYNTAX};
-use crate::store::NewDeadline;
+use crate::notifications::EventClass;
+use crate::store::{Encoding, NewDeadline, Store};
 use crate::stored::{Stored, Type};
 
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
     for key in call.args.from(1) {
         call.check_ending()?;
-        count += i64::from(call.service.store.remove(call.client.db, key)?);
+        if call.service.store.remove(call.client.db, key)? {
+            call.notify(EventClass::Generic, "del", key);
+            count += 1;
+        }
     }
     call.reply().integer(count);
     Ok(())
@@ -70,11 +74,10 @@ fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
     }
     let deadline = new_deadline(call.service.store.deadline(db, from));
     let encoding = call.service.store.encoding(db, from);
-    call.service.store.put_stored(db, to, value.bytes(), deadline)?;
-    if let Some(encoding) = encoding {
-        call.service.store.note_encoding(db, to, encoding);
-    }
+    put_copy(&mut call.service.store, db, to, &value, deadline, encoding)?;
     call.service.store.remove(db, from)?;
+    call.notify(EventClass::Generic, "rename_from", from);
+    call.notify(EventClass::Generic, "rename_to", to);
     Ok(true)
 }
 
@@ -102,10 +105,8 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
         Some(value) if replace || !call.service.store.contains(to_db, to)? => {
             let deadline = new_deadline(call.service.store.deadline(from_db, from));
             let encoding = call.service.store.encoding(from_db, from);
-            call.service.store.put_stored(to_db, to, value.bytes(), deadline)?;
-            if let Some(encoding) = encoding {
-                call.service.store.note_encoding(to_db, to, encoding);
-            }
+            put_copy(&mut call.service.store, to_db, to, &value, deadline, encoding)?;
+            call.service.store.notify(EventClass::Generic, "copy_to", to_db, to);
             true
         }
         _ => false,
@@ -125,16 +126,35 @@ pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
         Some(value) if !call.service.store.contains(to, key)? => {
             let deadline = new_deadline(call.service.store.deadline(from, key));
             let encoding = call.service.store.encoding(from, key);
-            call.service.store.put_stored(to, key, value.bytes(), deadline)?;
-            if let Some(encoding) = encoding {
-                call.service.store.note_encoding(to, key, encoding);
-            }
+            put_copy(&mut call.service.store, to, key, &value, deadline, encoding)?;
             call.service.store.remove(from, key)?;
+            call.service.store.notify(EventClass::Generic, "move_from", from, key);
+            call.service.store.notify(EventClass::Generic, "move_to", to, key);
             true
         }
         _ => false,
     };
     call.reply().flag(moved);
+    Ok(())
+}
+
+/// Puts the copy of a value at a key. A key that it replaces counts as removed, so that it is new.
+fn put_copy(
+    store: &mut Store,
+    db: usize,
+    key: &[u8],
+    value: &Stored,
+    deadline: NewDeadline,
+    encoding: Option<Encoding>,
+) -> Outcome {
+    let replaces = store.outbox.events.include(EventClass::New) && store.contains(db, key)?;
+    store.put_stored(db, key, value.bytes(), deadline)?;
+    if let Some(encoding) = encoding {
+        store.note_encoding(db, key, encoding);
+    }
+    if replaces {
+        store.notify(EventClass::New, "new", db, key);
+    }
     Ok(())
 }
 

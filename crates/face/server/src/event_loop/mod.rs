@@ -332,6 +332,7 @@ impl EventLoop {
         }
         if self.peers.is_some() {
             self.receive();
+            self.relieve_outbox();
         }
         if self.has_posts() {
             self.take_posts();
@@ -347,6 +348,7 @@ impl EventLoop {
             self.prefetch(group);
             for &place in group {
                 self.serve(place);
+                self.relieve_outbox();
                 if can_evict && self.service.is_short(false) {
                     can_evict = self.evict();
                 }
@@ -355,10 +357,7 @@ impl EventLoop {
         if let Some(peers) = &mut self.peers {
             self.must_retry |= peers.send_requests(&mut self.service);
         }
-        if let Err(error) = self.sync() {
-            self.withhold(error);
-        }
-        self.send_posts();
+        self.settle();
         if self.service.some_killed {
             self.close_killed();
         }

@@ -37,7 +37,7 @@ impl EventLoop {
         if self.has_posts() {
             self.take_posts();
         }
-        let me = self.service.thread;
+        let (me, lost) = (self.service.thread, self.service.store.outbox.take_lost());
         let mut sent = Vec::new();
         while let Some((number, addressed)) = self.service.store.outbox.pop() {
             if addressed.to.contains(me) {
@@ -48,10 +48,29 @@ impl EventLoop {
         for thread in (0..self.shared.threads()).filter(|thread| *thread != me) {
             let of_thread = sent.iter().filter(|addressed| addressed.to.contains(thread));
             let mut posts = of_thread.map(|addressed| Arc::clone(&addressed.post)).peekable();
-            if posts.peek().is_some() {
-                self.shared.post(thread, posts);
+            if posts.peek().is_some() || lost.contains(thread) {
+                self.shared.post(thread, posts, lost.contains(thread));
             }
         }
+        if lost.contains(me) {
+            self.give_up_subscribers();
+        }
+    }
+
+    /// Lets the posts of this turn leave before its end, if they take much memory: all changes so far become durable.
+    #[inline]
+    pub(super) fn relieve_outbox(&mut self) {
+        if self.service.store.outbox.is_large() {
+            self.settle();
+        }
+    }
+
+    /// Makes changes durable, and lets the posts leave that tell of them.
+    pub(super) fn settle(&mut self) {
+        if let Err(error) = self.sync() {
+            self.withhold(error);
+        }
+        self.send_posts();
     }
 
     /// Writes a post to the clients here that get it, but for those that have got the one of this number.

@@ -28,8 +28,8 @@ pub(crate) struct Waiting {
 }
 
 impl Inbox {
-    /// Adds posts of one thread. They stay in their order.
-    pub(crate) fn push(&self, posts: impl Iterator<Item = Arc<Post>>) {
+    /// Adds posts of one thread. They stay in their order. If posts behind them are lost already, this is noted.
+    pub(crate) fn push(&self, posts: impl Iterator<Item = Arc<Post>>, is_lossy: bool) {
         let mut waiting = lock(&self.waiting);
         for post in posts {
             let byte_len = waiting.byte_len + post.byte_len();
@@ -41,6 +41,7 @@ impl Inbox {
             waiting.byte_len = byte_len;
             waiting.posts.push_back(post);
         }
+        waiting.has_lost |= is_lossy;
         let len = waiting.posts.len() + usize::from(waiting.has_lost);
         self.len.store(len, Ordering::Release);
     }
@@ -78,14 +79,16 @@ mod tests {
     fn what_waits_is_bounded() {
         let inbox = Inbox::default();
         assert!(inbox.is_empty());
-        inbox.push([post(2 * BYTES_MAX)].into_iter());
+        inbox.push([post(2 * BYTES_MAX)].into_iter(), false);
         assert!(!inbox.is_empty() && !inbox.take().has_lost && inbox.is_empty());
         let third = post(BYTES_MAX / 3);
-        inbox.push(std::iter::repeat_n(third, 4));
-        inbox.push([post(0)].into_iter());
+        inbox.push(std::iter::repeat_n(third, 4), false);
+        inbox.push([post(0)].into_iter(), false);
         let waiting = inbox.take();
         assert!(waiting.has_lost && waiting.posts.len() == 2 && inbox.is_empty());
-        inbox.push([post(0)].into_iter());
+        inbox.push([post(0)].into_iter(), false);
         assert!(!inbox.take().has_lost);
+        inbox.push([post(0)].into_iter(), true);
+        assert!(inbox.take().has_lost);
     }
 }

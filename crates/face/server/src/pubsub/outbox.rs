@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::notifications::{EventClass, Events};
 use crate::pubsub::{Message, Post, Registry, Threads};
 
 /// The posts of this turn, in their order. Each has a number, which no other post of the thread has.
@@ -15,7 +16,16 @@ pub(crate) struct Outbox {
     byte_len: usize,
     /// The number of the first post of the transaction under way.
     mark: Option<u64>,
+    /// Threads to which posts are lost for lack of room.
+    lost: Threads,
+    /// The events about keys that are sent.
+    pub(crate) events: Events,
 }
+
+/// Bytes of posts above which those of a turn leave before its end, behind a sync of their own.
+const LARGE: usize = 8 << 20;
+/// Bytes of posts above which the next ones are lost: a single request has made them.
+const BYTES_MAX: usize = 64 << 20;
 
 /// A post, and the threads whose clients get it.
 #[derive(Debug, Clone)]
@@ -26,7 +36,15 @@ pub(crate) struct Addressed {
 
 impl Outbox {
     pub(crate) fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, posts: VecDeque::new(), first: 1, byte_len: 0, mark: None }
+        Self {
+            registry,
+            posts: VecDeque::new(),
+            first: 1,
+            byte_len: 0,
+            mark: None,
+            lost: Threads::default(),
+            events: Events::default(),
+        }
     }
 
     /// Sends a message to the subscribers of a channel, and returns how many there are.
@@ -51,7 +69,35 @@ impl Outbox {
         receivers.count
     }
 
+    /// Tells the subscribers to events of a key's event, if its class is configured.
+    #[inline]
+    pub(crate) fn notify(&mut self, class: EventClass, event: &str, db: usize, key: &[u8]) {
+        if self.events.include(class) {
+            self.publish_event(event, db, key);
+        }
+    }
+
+    #[cold]
+    fn publish_event(&mut self, event: &str, db: usize, key: &[u8]) {
+        if !self.registry.has_any() {
+            return;
+        }
+        let event = event.as_bytes();
+        if self.events.go_to_keys() {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.publish(false, &channel, event, || true);
+        }
+        if self.events.go_to_events() {
+            let channel = [format!("__keyevent@{db}__:").as_bytes(), event].concat();
+            self.publish(false, &channel, key, || true);
+        }
+    }
+
     fn push(&mut self, to: Threads, post: Post) {
+        if self.byte_len + post.byte_len() > BYTES_MAX && !self.posts.is_empty() {
+            self.lost = self.lost.or(to);
+            return;
+        }
         self.byte_len += post.byte_len();
         self.posts.push_back(Addressed { to, post: Arc::new(post) });
     }
@@ -82,6 +128,18 @@ impl Outbox {
         self.first + self.posts.len() as u64
     }
 
+    /// Whether the posts take so much memory that they should leave.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.byte_len > LARGE
+    }
+
+    /// The threads to which posts behind these are lost.
+    pub(crate) fn take_lost(&mut self) -> Threads {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Whether there is no post. Some are lost only behind others.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.posts.is_empty()
@@ -143,5 +201,18 @@ mod tests {
         assert_eq!((outbox.byte_len, outbox.end()), (0, 3));
         assert_eq!(outbox.publish(false, b"d", b"", || true), 0);
         assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn posts_are_bounded_and_a_loss_is_known() {
+        let registry = Arc::new(Registry::default());
+        registry.subscribe(Kind::Channel, b"c", 1);
+        let mut outbox = Outbox::new(registry);
+        let half = vec![0; BYTES_MAX / 2];
+        outbox.publish(false, b"c", &half, || true);
+        assert!(outbox.is_large() && !outbox.take_lost().contains(1));
+        outbox.publish(false, b"c", &half, || true);
+        assert!(outbox.pop().is_some() && outbox.pop().is_none());
+        assert!(outbox.take_lost().contains(1) && !outbox.take_lost().contains(1));
     }
 }

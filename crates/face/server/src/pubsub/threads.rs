@@ -9,6 +9,10 @@ impl Threads {
         self.0 |= 1 << thread;
     }
 
+    pub(crate) fn or(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
     pub(crate) fn contains(self, thread: usize) -> bool {
         self.0 >> thread & 1 == 1
     }
@@ -23,6 +27,7 @@ mod tests {
         let mut set = Threads::default();
         set.insert(0);
         set.insert(63);
+        assert!(!Threads::default().contains(0) && Threads::default().or(set) == set);
         assert!(set.contains(0) && set.contains(63) && !set.contains(1));
     }
 }

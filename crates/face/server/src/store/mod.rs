@@ -37,6 +37,7 @@ pub(crate) use watches::Watch;
 
 use crate::Error;
 use crate::ending::Ending;
+use crate::notifications::EventClass;
 use crate::partition_set::PartitionSet;
 use crate::pubsub::Outbox;
 use crate::stored::{STRING_TAG, Stored};
@@ -166,6 +167,22 @@ impl Store {
         let mut here = PartitionSet::EMPTY;
         self.parts.iter().flatten().for_each(|part| here.insert(part.number));
         here
+    }
+
+    /// Tells the clients that subscribed to keyspace notifications of an event at `key` of database `db`, if events of
+    /// this class are configured (CONFIG `notify-keyspace-events`).
+    ///
+    /// A command calls this behind each of its changes that has succeeded, with Redis' name of the event, in lower case
+    /// (`set`, `lpush`, `hset`), and with the class of the value's type; [`EventClass::Generic`] is that of commands on
+    /// keys of any type. If one command makes several changes, as SET with EX or a list that becomes empty (`del`), it
+    /// calls this for each, in Redis' order. `Call::notify` is a short form for the client's database.
+    ///
+    /// Nothing else is needed: the event leaves once the change is durable, and never if the transaction is rolled back
+    /// in which it was made. The store itself tells of keys that expire (`expired`) or are new (`new`), and
+    /// `Call::read_any` of keys that are missed (`keymiss`). While no class is configured, this is one comparison.
+    #[inline]
+    pub(crate) fn notify(&mut self, class: EventClass, event: &'static str, db: usize, key: &[u8]) {
+        self.outbox.notify(class, event, db, key);
     }
 
     /// Gives parts away.
@@ -304,6 +321,9 @@ impl Store {
     ) -> Result<()> {
         let spot = self.spot(db, key);
         let old = self.deadline_at(spot, key);
+        let is_due = old.is_some_and(|at| at <= self.now_ms);
+        let tells_new = self.outbox.events.include(EventClass::New);
+        let is_new = tells_new && (is_due || !self.is_stored(spot, key)?);
         let new = match deadline {
             // A deadline that is due belongs to an expired value, even if that could not be removed.
             NewDeadline::Keep => old.filter(|&at| at > self.now_ms),
@@ -324,6 +344,12 @@ impl Store {
             self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
         self.part_mut(spot.partition).encodings[spot.place].forget(key);
+        if is_due {
+            self.notify(EventClass::Expired, "expired", db, key);
+        }
+        if is_new {
+            self.notify(EventClass::New, "new", db, key);
+        }
         self.changed(db, spot.partition, key);
         Ok(())
     }
@@ -557,7 +583,10 @@ impl Store {
                 part.unsynced = true;
                 due.iter().for_each(|key| part.deadlines[place].set(key, None));
                 if let Some(db) = part.order.iter().position(|&at| at == place) {
-                    due.iter().for_each(|key| part.watches.touch(db, key));
+                    for key in &due {
+                        part.watches.touch(db, key);
+                        self.outbox.notify(EventClass::Expired, "expired", db, key);
+                    }
                     self.changes += due.len() as u64;
                 }
                 count += due.len();
@@ -773,13 +802,18 @@ impl Store {
         if let Some(overlay) = &mut self.overlay {
             overlay.expire(spot.place, key);
             self.changed(db, spot.partition, key);
-            self.expired += 1;
+            self.note_expired(db, key);
             return;
         }
         match self.erase(db, spot, key) {
-            Ok(()) => self.expired += 1,
+            Ok(()) => self.note_expired(db, key),
             Err(_) => self.part_mut(spot.partition).watches.touch(db, key),
         }
+    }
+
+    fn note_expired(&mut self, db: usize, key: &[u8]) {
+        self.expired += 1;
+        self.notify(EventClass::Expired, "expired", db, key);
     }
 
     /// Removes a key and its deadline.

@@ -18,6 +18,8 @@ on_threads! {
     confirmations_are_heard_without_replies
     subscribers_are_told_of
     messages_of_each_publisher_arrive_in_order
+    a_subscriber_that_does_not_read_is_disconnected
+    a_message_that_is_too_long_for_a_subscriber_disconnects_it
 }
 
 /// Subscribers, which are on all threads, each of which has sent this request.
@@ -316,4 +318,41 @@ fn messages_of_each_publisher_arrive_in_order() {
         })
         .collect();
     publishers.into_iter().chain(readers).for_each(|thread| thread.join().unwrap());
+}
+
+fn a_subscriber_that_does_not_read_is_disconnected() {
+    let server = Running::start();
+    let mut publisher = server.client();
+    let name = "client-output-buffer-limit";
+    assert_eq!(publisher.call(&["CONFIG", "SET", name, "pubsub 1mb 0 0"]), "+OK");
+    let slow = subscribers(&server, 3, "SUBSCRIBE c");
+    let mut other = subscribers(&server, 1, "PSUBSCRIBE d*").remove(0);
+    let message = "m".repeat(64 << 10);
+    eventually("the end of the subscribers that do not read", || {
+        publisher.call(&["PUBLISH", "c", &message]) == ":0"
+    });
+    let info = publisher.ask("INFO stats");
+    assert!(info.contains("client_output_buffer_limit_disconnections:3\\r"), "{info}");
+    drop(slow);
+    assert_eq!(publisher.ask("PUBLISH d x"), ":1");
+    assert_eq!(other.reply(), "[\"pmessage\", \"d*\", \"d\", \"x\"]");
+}
+
+fn a_message_that_is_too_long_for_a_subscriber_disconnects_it() {
+    let server = Running::start();
+    let mut publisher = server.client();
+    let name = "client-output-buffer-limit";
+    assert_eq!(publisher.call(&["CONFIG", "SET", name, "pubsub 1mb 0 0"]), "+OK");
+    let mut all = subscribers(&server, 3, "SUBSCRIBE c");
+    let message = "m".repeat(1 << 20);
+    assert_eq!(publisher.call(&["PUBLISH", "c", &message]), ":3");
+    all.iter_mut().for_each(|client| assert_eq!(client.reply(), "closed"));
+    // A single message may be longer than all that wait for a thread.
+    assert_eq!(publisher.call(&["CONFIG", "SET", name, "pubsub 0 0 0"]), "+OK");
+    let mut all = subscribers(&server, 2, "SUBSCRIBE c");
+    let message = "m".repeat(65 << 20);
+    assert_eq!(publisher.call(&["PUBLISH", "c", &message]), ":2");
+    for client in &mut all {
+        assert_eq!(client.reply().len(), message.len() + "[\"message\", \"c\", \"\"]".len());
+    }
 }
