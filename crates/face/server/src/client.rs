@@ -34,6 +34,8 @@ pub(crate) struct Client {
     pub(crate) watches_len: usize,
     /// Its subscriptions, if it has any.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// It gets the commands of all clients.
+    pub(crate) is_monitor: bool,
     /// The number of the first post of its thread that it may lack.
     pub(crate) next_post: u64,
     /// The backup that it takes.
@@ -118,6 +120,7 @@ impl Client {
             watches: Vec::new(),
             watches_len: 0,
             subscriptions: None,
+            is_monitor: false,
             next_post: 0,
             backup: None,
             replies: Replies::All,
@@ -161,15 +164,23 @@ impl Client {
         self.subscriptions.is_some()
     }
 
+    /// Whether it may be silent for as long as it likes: it waits for messages or commands.
+    pub(crate) fn only_listens(&self) -> bool {
+        self.is_subscriber() || self.is_monitor
+    }
+
     /// Whether it may get posts.
     #[inline]
     pub(crate) fn gets_posts(&self) -> bool {
-        self.is_subscriber()
+        self.is_subscriber() || self.is_monitor
     }
 
     /// The line of CLIENT LIST.
     pub(crate) fn describe(&self, now: Instant) -> String {
         let mut flags = String::new();
+        if self.is_monitor {
+            flags.push('O');
+        }
         if self.is_subscriber() {
             flags.push('P');
         }

@@ -42,6 +42,8 @@ pub(crate) fn catch_up(service: &mut Service, client: &mut Client, connection: &
                     message.write(client.protocol, pattern, &mut forms);
                 }
             }
+            // They come together, at the end of the turn.
+            Post::Commands(_) | Post::CommandsLost => {}
         }
     }
     client.next_post = end;

@@ -4,8 +4,10 @@ use crate::admission::{Admission, Admitted, check_store};
 use crate::ahead::AHEAD;
 use crate::call::Call;
 use crate::client::{Client, Replies};
+use crate::clock::unix_time;
 use crate::commands::{self, Command, flags};
 use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, without_code};
+use crate::monitor;
 use crate::reply::{Protocol, Reply};
 use crate::resp::Args;
 use crate::service::Service;
@@ -157,6 +159,7 @@ pub(crate) fn perform(
     if gathers {
         call.service.store.begin();
     }
+    let is_watched = call.service.store.outbox.look_for_watchers();
     let (start, began) = (call.out.len(), call.service.lap);
     if call.args.len() > 2 {
         prefetch(call, command);
@@ -174,7 +177,20 @@ pub(crate) fn perform(
         call.out.truncate(start);
     }
     call.service.end_lap(began, call.client, command, call.args, result.is_err());
+    if is_watched {
+        observe(call, command);
+    }
     result
+}
+
+/// Lets other clients know of a command that was executed. Those of administrators are not shown.
+#[cold]
+fn observe(call: &mut Call<'_>, command: &Command) {
+    if !command.is(flags::ADMIN) {
+        let (db, addr, args) = (call.client.db, call.client.addr, call.args);
+        let outbox = &mut call.service.store.outbox;
+        outbox.note_command(|out| monitor::write_line(out, unix_time(), db, addr, args));
+    }
 }
 
 /// Refuses a command that concerns a partition which could not be recovered, or read.

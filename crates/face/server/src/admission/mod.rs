@@ -91,6 +91,9 @@ fn check(service: &Service, client: &Client, command: &'static Command, args: Ar
     if client.queue.is_some() && command.is(flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
+    if client.is_monitor && (command.is(flags::READ) || command.is(flags::WRITE)) {
+        return Err("ERR Replica can't interact with the keyspace".into());
+    }
     let reads_messages = client.is_subscriber() && client.protocol == Protocol::Resp2;
     if reads_messages && !command.is(flags::WHILE_SUBSCRIBED) {
         let name = command.full_name;

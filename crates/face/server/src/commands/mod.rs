@@ -18,6 +18,7 @@ mod keys;
 mod latency;
 mod lcs;
 mod memory;
+pub(crate) mod monitor;
 mod object;
 mod options;
 pub(crate) mod pubsub;

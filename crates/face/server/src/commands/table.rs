@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 
 use super::{
     admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
-    latency, lcs, memory, object, pubsub, scan, slowlog, strings, transactions,
+    latency, lcs, memory, monitor, object, pubsub, scan, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -417,6 +417,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("module|loadex", -3, ADMIN, Server, "7.0.0", "Is refused", cluster::refuse_module),
         part("module|unload", 3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
     ]),
+    new("monitor", 1, ADMIN, Server, "1.0.0", "Lets the client get the commands of all clients", monitor::monitor),
     new("role", 1, FAST | ADMIN, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{EventLoop, FIRST_CONNECTION};
 use crate::client::Client;
-use crate::commands::{pubsub, transactions};
+use crate::commands::{monitor, pubsub, transactions};
 use crate::connection::Connection;
 use crate::listener;
 use crate::partition_set::PartitionSet;
@@ -140,6 +140,7 @@ impl EventLoop {
             client.forget(&self.shared.client_memory, self.service.thread);
             transactions::leave(&mut self.service, &mut client);
             pubsub::leave(&mut self.service, &mut client);
+            monitor::leave(&mut self.service, &mut client);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(mut connection) = self.connections[place].take() {

@@ -645,7 +645,7 @@ impl EventLoop {
             self.service.check_output_of(place, connection.backlog(), 0);
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
             let is_silent =
-                idle && !self.service.clients.get(place).is_some_and(Client::is_subscriber);
+                idle && !self.service.clients.get(place).is_some_and(Client::only_listens);
             if is_silent && !connection.waits() || is_late(&self.service, place, connection) {
                 self.close(place);
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::EventLoop;
+use crate::client::Client;
 use crate::delivery::Forms;
 use crate::pubsub::{Message, Post};
 
@@ -33,6 +34,7 @@ impl EventLoop {
         if self.service.store.outbox.is_empty() {
             return;
         }
+        self.service.store.outbox.post_commands();
         // Their publishers have been told of them, maybe before the publishers of these began.
         if self.has_posts() {
             self.take_posts();
@@ -77,6 +79,11 @@ impl EventLoop {
     fn deliver(&mut self, post: &Post, number: u64) {
         let reached = match post {
             Post::Message(message) => self.deliver_message(message, number),
+            Post::Commands(lines) => self.deliver_commands(lines),
+            Post::CommandsLost => {
+                self.give_up(|client| client.is_monitor);
+                Vec::new()
+            }
         };
         for place in reached {
             self.look_after_output(place);
@@ -99,6 +106,18 @@ impl EventLoop {
                 }
                 let protocol = client.protocol;
                 connection.push(forms.of(protocol, |out| message.write(protocol, pattern, out)));
+                reached.push(place);
+            }
+        }
+        reached
+    }
+
+    /// Writes commands to the monitors here, and returns the places of their connections.
+    fn deliver_commands(&mut self, lines: &[u8]) -> Vec<usize> {
+        let mut reached = Vec::new();
+        for place in self.service.subscribers.monitors() {
+            if let Some(connection) = &mut self.connections[place] {
+                connection.push(lines);
                 reached.push(place);
             }
         }
@@ -130,12 +149,18 @@ impl EventLoop {
         }
     }
 
-    /// Disconnects all subscribers: posts for some of them were lost, since this thread was too far behind.
+    /// Disconnects all clients that get posts: some for them were lost, since this thread was too far behind.
     #[cold]
     fn give_up_subscribers(&mut self) {
+        self.give_up(Client::gets_posts);
+    }
+
+    /// Disconnects the clients that lack posts which were lost.
+    #[cold]
+    fn give_up(&mut self, lacks_some: impl Fn(&Client) -> bool) {
         let mut count = 0;
         for (_, client) in self.service.clients.iter_mut() {
-            if client.is_subscriber() && !client.killed {
+            if lacks_some(client) && !client.killed {
                 client.killed = true;
                 count += 1;
             }
@@ -143,9 +168,7 @@ impl EventLoop {
         self.service.some_killed |= count > 0;
         self.service.counters.output_limit_disconnections += count;
         self.service.settings.log(|| {
-            format!(
-                "{count} subscribers are disconnected: too many messages waited for their thread"
-            )
+            format!("{count} clients are disconnected: too many messages waited for their thread")
         });
     }
 }

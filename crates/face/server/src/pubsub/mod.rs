@@ -18,6 +18,7 @@ mod registry;
 mod subscribers;
 mod subscriptions;
 mod threads;
+mod watchers;
 
 pub(crate) use inbox::Inbox;
 pub(crate) use outbox::Outbox;
@@ -26,3 +27,4 @@ pub(crate) use registry::{Kind, Registry};
 pub(crate) use subscribers::Subscribers;
 pub(crate) use subscriptions::Subscriptions;
 pub(crate) use threads::Threads;
+pub(crate) use watchers::Watchers;

@@ -16,6 +16,12 @@ pub(crate) struct Outbox {
     byte_len: usize,
     /// The number of the first post of the transaction under way.
     mark: Option<u64>,
+    /// Commands of this turn, for the monitors. They have been executed, also if they are rolled back.
+    commands: Vec<u8>,
+    /// Some of them are lost for lack of room.
+    commands_lost: bool,
+    /// Whether any client gets to know of commands, as of the last look.
+    is_watched: bool,
     /// Threads to which posts are lost for lack of room.
     lost: Threads,
     /// The events about keys that are sent.
@@ -42,6 +48,9 @@ impl Outbox {
             first: 1,
             byte_len: 0,
             mark: None,
+            commands: Vec::new(),
+            commands_lost: false,
+            is_watched: false,
             lost: Threads::default(),
             events: Events::default(),
         }
@@ -67,6 +76,37 @@ impl Outbox {
             self.push(receivers.threads, Post::Message(message));
         }
         receivers.count
+    }
+
+    /// Looks whether any client gets to know of commands: before each.
+    #[inline]
+    pub(crate) fn look_for_watchers(&mut self) -> bool {
+        self.is_watched = self.registry.watchers.has_any();
+        self.is_watched
+    }
+
+    /// Tells the monitors of a command, if there are any: `write` appends its line.
+    pub(crate) fn note_command(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.registry.watchers.monitored() == Threads::default() || self.commands_lost {
+            return;
+        }
+        write(&mut self.commands);
+        if self.commands.len() > BYTES_MAX {
+            self.commands = Vec::new();
+            self.commands_lost = true;
+        }
+    }
+
+    /// Posts the commands of this turn.
+    pub(crate) fn post_commands(&mut self) {
+        let to = self.registry.watchers.monitored();
+        if !self.commands.is_empty() {
+            let lines = std::mem::take(&mut self.commands);
+            self.push(to, Post::Commands(lines.into()));
+        }
+        if std::mem::take(&mut self.commands_lost) {
+            self.push(to, Post::CommandsLost);
+        }
     }
 
     /// Tells the subscribers to events of a key's event, if its class is configured.
@@ -131,7 +171,7 @@ impl Outbox {
     /// Whether the posts take so much memory that they should leave.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
-        self.byte_len > LARGE
+        self.byte_len + self.commands.len() > LARGE
     }
 
     /// The threads to which posts behind these are lost.
@@ -142,7 +182,7 @@ impl Outbox {
     /// Whether there is no post. Some are lost only behind others.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.posts.is_empty()
+        self.posts.is_empty() && self.commands.is_empty() && !self.commands_lost
     }
 
     /// The post of this number; `None`: it has left, or there is none yet.
@@ -166,6 +206,8 @@ impl Outbox {
 
     /// Drops all posts: what they tell of could not be made durable.
     pub(crate) fn clear(&mut self) {
+        self.commands.clear();
+        self.commands_lost = false;
         while self.pop().is_some() {}
     }
 }
@@ -193,7 +235,9 @@ mod tests {
         // There is no transaction any more.
         outbox.rollback();
         let payloads = std::iter::from_fn(|| outbox.pop()).map(|(number, addressed)| {
-            let Post::Message(message) = &*addressed.post;
+            let Post::Message(message) = &*addressed.post else {
+                unreachable!("there is no other")
+            };
             assert!(addressed.to.contains(1) && !addressed.to.contains(0));
             (number, message.payload.to_vec())
         });

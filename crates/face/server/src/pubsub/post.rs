@@ -9,6 +9,10 @@ use crate::reply::{Protocol, Reply};
 pub(crate) enum Post {
     /// A message to the subscribers of a channel.
     Message(Message),
+    /// Commands, to the monitors: a reply for each.
+    Commands(Box<[u8]>),
+    /// More commands were executed together than wait for monitors: they are lost.
+    CommandsLost,
 }
 
 /// A message to the subscribers of a channel, and of the patterns that match it.
@@ -37,6 +41,8 @@ impl Post {
                     + message.payload.len()
                     + message.patterns.len() * size_of::<Arc<[u8]>>()
             }
+            Self::Commands(lines) => POST_LEN + lines.len(),
+            Self::CommandsLost => POST_LEN,
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::glob;
 use crate::lock::{read, write};
-use crate::pubsub::Threads;
+use crate::pubsub::{Threads, Watchers};
 
 /// The names that a client can subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub(crate) struct Registry {
     step: AtomicU64,
     /// The number of subscriptions that have not ended.
     count: AtomicUsize,
+    /// The clients that get to know of commands.
+    pub(crate) watchers: Watchers,
     names: RwLock<[HashMap<Arc<[u8]>, Counts>; Kind::COUNT]>,
 }
 

@@ -1,6 +1,6 @@
 //! The subscribers of one thread: which of its connections get a message.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::pubsub::{Kind, Message, Registry, Subscriptions};
@@ -10,6 +10,8 @@ use crate::pubsub::{Kind, Message, Registry, Subscriptions};
 pub(crate) struct Subscribers {
     registry: Arc<Registry>,
     thread: usize,
+    /// The places of the monitors.
+    monitors: BTreeSet<usize>,
     /// By kind.
     by_name: [HashMap<Arc<[u8]>, Places>; Kind::COUNT],
 }
@@ -19,7 +21,7 @@ type Places = BTreeMap<usize, u64>;
 
 impl Subscribers {
     pub(crate) fn new(registry: Arc<Registry>, thread: usize) -> Self {
-        Self { registry, thread, by_name: Default::default() }
+        Self { registry, thread, monitors: BTreeSet::new(), by_name: Default::default() }
     }
 
     /// Subscribes the client at `place`, which has `subscriptions`.
@@ -64,6 +66,25 @@ impl Subscribers {
                 self.unsubscribe(&mut subscriptions, place, kind, &name);
             }
         }
+    }
+
+    /// The client at `place` gets all commands from now on.
+    pub(crate) fn add_monitor(&mut self, place: usize) {
+        self.monitors.insert(place);
+        self.registry.watchers.add();
+        self.registry.watchers.set_monitored(self.thread, true);
+    }
+
+    /// The client at `place` gets no more commands.
+    pub(crate) fn remove_monitor(&mut self, place: usize) {
+        self.monitors.remove(&place);
+        self.registry.watchers.remove();
+        self.registry.watchers.set_monitored(self.thread, !self.monitors.is_empty());
+    }
+
+    /// The places of the clients that get all commands.
+    pub(crate) fn monitors(&self) -> impl Iterator<Item = usize> {
+        self.monitors.iter().copied()
     }
 
     /// The ways on which clients here get a message: first as subscribers of the channel, then of each pattern, which

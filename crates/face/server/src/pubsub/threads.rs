@@ -5,6 +5,11 @@
 pub(crate) struct Threads(u64);
 
 impl Threads {
+    /// The set that has these bits.
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     pub(crate) fn insert(&mut self, thread: usize) {
         self.0 |= 1 << thread;
     }
@@ -26,6 +31,7 @@ mod tests {
     fn a_set_has_what_was_put_in() {
         let mut set = Threads::default();
         set.insert(0);
+        assert_eq!(set, Threads::from_bits(1));
         set.insert(63);
         assert!(!Threads::default().contains(0) && Threads::default().or(set) == set);
         assert!(set.contains(0) && set.contains(63) && !set.contains(1));

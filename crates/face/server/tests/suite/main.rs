@@ -17,6 +17,7 @@ mod failed_sync;
 mod keys;
 mod limits;
 mod loading;
+mod monitor;
 mod notifications;
 mod pipelines;
 mod protocol;
