@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
+use crate::commands::Command;
 use crate::pubsub::{Kind, Subscriptions};
 use crate::reply::Protocol;
 use crate::store::Watch;
+use crate::tracking::{Mode, Tracking};
 use crate::transaction::Queue;
 
 /// A connected client.
@@ -36,6 +38,10 @@ pub(crate) struct Client {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// It gets the commands of all clients.
     pub(crate) is_monitor: bool,
+    /// How it is told of changes, if it is.
+    pub(crate) tracking: Option<Box<Tracking>>,
+    /// The number of the client whose requests it sends: its own, or that of the client for which it stands.
+    pub(crate) acts_for: u64,
     /// The number of the first post of its thread that it may lack.
     pub(crate) next_post: u64,
     /// The backup that it takes.
@@ -121,6 +127,8 @@ impl Client {
             watches_len: 0,
             subscriptions: None,
             is_monitor: false,
+            tracking: None,
+            acts_for: id,
             next_post: 0,
             backup: None,
             replies: Replies::All,
@@ -142,7 +150,9 @@ impl Client {
         let queue = self.queue.as_ref().map_or(0, Queue::byte_len);
         let names = self.name.len() + self.lib_name.len() + self.lib_version.len();
         let subscriptions = self.subscriptions.as_ref().map_or(0, |all| all.byte_len());
-        let kept = queue + self.watches_len + names + subscriptions;
+        let tracking = self.tracking.as_ref();
+        let tracking = tracking.map_or(0, |all| size_of::<Tracking>() + all.prefixes.byte_len());
+        let kept = queue + self.watches_len + names + subscriptions + tracking;
         let all = size_of::<Self>() + connection + kept;
         if self.no_evict != self.buffers.is_kept {
             self.forget(memory, thread);
@@ -172,7 +182,28 @@ impl Client {
     /// Whether it may get posts.
     #[inline]
     pub(crate) fn gets_posts(&self) -> bool {
-        self.is_subscriber() || self.is_monitor
+        self.is_subscriber() || self.is_monitor || self.tracking.is_some()
+    }
+
+    /// Whether the keys of its next command are remembered, if that reads some.
+    #[inline]
+    pub(crate) fn remembers_reads(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|tracking| tracking.remembers_reads())
+    }
+
+    /// The client that is told of changes instead of it; 0: none; -1: it is not told of any.
+    pub(crate) fn redirect(&self) -> i64 {
+        self.tracking.as_ref().map_or(-1, |tracking| tracking.redirect as i64)
+    }
+
+    /// Notes that a command was executed or refused, for CLIENT CACHING.
+    #[inline]
+    pub(crate) fn note_executed(&mut self, command: Option<&Command>) {
+        if let Some(tracking) = &mut self.tracking
+            && self.queue.is_none()
+        {
+            tracking.note(command);
+        }
     }
 
     /// The line of CLIENT LIST.
@@ -186,6 +217,11 @@ impl Client {
         }
         if self.queue.is_some() {
             flags.push('x');
+        }
+        if let Some(tracking) = &self.tracking {
+            flags.push('t');
+            flags.extend(tracking.is_broken.then_some('R'));
+            flags.extend((tracking.mode == Mode::Broadcast).then_some('B'));
         }
         if self.queue.as_ref().is_some_and(Queue::is_aborted) {
             flags.push('d');
@@ -210,7 +246,7 @@ impl Client {
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
              ssub={} multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
              rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user=default \
-             redir=-1 resp={} lib-name={} lib-ver={}",
+             redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.addr,
             self.laddr,
@@ -231,6 +267,7 @@ impl Client {
             buffers.outputs,
             if buffers.output_len > 0 { "rw" } else { "r" },
             self.last_command,
+            self.redirect(),
             self.protocol.number(),
             self.lib_name,
             self.lib_version,

@@ -6,9 +6,10 @@
 
 use crate::client::Client;
 use crate::connection::Connection;
-use crate::pubsub::Post;
+use crate::pubsub::{Keys, Post};
 use crate::reply::Protocol;
 use crate::service::Service;
+use crate::tracking::Mode;
 
 /// A post as clients of each protocol get it. Each form is written once, for the first client that needs it.
 #[derive(Debug, Default)]
@@ -43,7 +44,21 @@ pub(crate) fn catch_up(service: &mut Service, client: &mut Client, connection: &
                 }
             }
             // They come together, at the end of the turn.
-            Post::Commands(_) | Post::CommandsLost => {}
+            Post::Commands(_) | Post::CommandsLost | Post::Changes(_) => {}
+            // It reaches another client.
+            Post::Redirected { .. } => {}
+            Post::Invalidation(invalidation) if invalidation.client == client.id => {
+                if is_told(client, Some(invalidation.by)) {
+                    let keys = Keys::These(vec![(&*invalidation.key).into()]);
+                    keys.write(client.protocol, &mut forms);
+                }
+            }
+            Post::Invalidation(_) => {}
+            Post::Flush => {
+                if is_told(client, None) {
+                    Keys::All.write(client.protocol, &mut forms);
+                }
+            }
         }
     }
     client.next_post = end;
@@ -52,4 +67,12 @@ pub(crate) fn catch_up(service: &mut Service, client: &mut Client, connection: &
         connection.output.divide(&mut service.spares);
         service.check_output(client, connection.backlog(), 0);
     }
+}
+
+/// Whether a client itself, and no other one for it, is told of a change, which a client may have made: of a key that
+/// it has read, or, without a client, of all keys.
+fn is_told(client: &Client, by: Option<u64>) -> bool {
+    let Some(tracking) = &client.tracking else { return false };
+    let of_key = |by| tracking.mode != Mode::Broadcast && tracking.tells(client.id, by);
+    client.protocol == Protocol::Resp3 && tracking.redirect == 0 && by.is_none_or(of_key)
 }

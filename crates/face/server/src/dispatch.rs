@@ -46,6 +46,11 @@ pub(crate) fn answer(
     if replies == Replies::SkipNext {
         client.replies = Replies::SkipThis;
     }
+    let command = match &admission {
+        Admission::Admitted(admitted) => Some(admitted.command()),
+        Admission::Refused(command, _) => *command,
+        Admission::Http => None,
+    };
     let pushes = client.queue.is_none()
         && matches!(&admission, Admission::Admitted(admitted) if admitted.command().is(flags::PUSHES));
     let result = match admission {
@@ -59,6 +64,7 @@ pub(crate) fn answer(
             return;
         }
     };
+    client.note_executed(command);
     let is_heard = pushes && result.is_ok();
     if let Err(failure) = result {
         answer_failure(service, client.protocol, &failure, out);
@@ -160,6 +166,7 @@ pub(crate) fn perform(
         call.service.store.begin();
     }
     let is_watched = call.service.store.outbox.look_for_watchers();
+    call.service.store.outbox.actor = call.client.acts_for;
     let (start, began) = (call.out.len(), call.service.lap);
     if call.args.len() > 2 {
         prefetch(call, command);
@@ -183,9 +190,17 @@ pub(crate) fn perform(
     result
 }
 
-/// Lets other clients know of a command that was executed. Those of administrators are not shown.
+/// Remembers the keys that a command has read, if its client is told of changes, and lets monitors know of the command.
+/// Those of administrators are not shown.
 #[cold]
 fn observe(call: &mut Call<'_>, command: &Command) {
+    if command.is(flags::READ) && call.client.remembers_reads() {
+        let keys_max = call.service.settings.tracked_keys_max;
+        for index in command.key_indexes(call.args.len()) {
+            let (store, client) = (&mut call.service.store, call.client.acts_for);
+            store.remember_reader(&call.args[index], client, keys_max);
+        }
+    }
     if !command.is(flags::ADMIN) {
         let (db, addr, args) = (call.client.db, call.client.addr, call.args);
         let outbox = &mut call.service.store.outbox;

@@ -75,6 +75,7 @@ mod sockets;
 mod store;
 pub mod stored;
 mod sync_policy;
+mod tracking;
 mod transaction;
 
 pub use config::{Config, Limits, OutputLimits};

@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) slowlog_len_max: usize,
     /// The shortest time of a spike that LATENCY records, in milliseconds; 0: it records none.
     pub(crate) latency_threshold_ms: u64,
+    /// The keys that are remembered for clients that have read them; 0: no limit.
+    pub(crate) tracked_keys_max: usize,
     /// The events about keys that are sent.
     pub(crate) events: Events,
     pub(crate) databases: usize,
@@ -99,6 +101,7 @@ impl Settings {
             slowlog_slower_than_us: 10_000,
             slowlog_len_max: 128,
             latency_threshold_ms: 0,
+            tracked_keys_max: 1_000_000,
             events: Events::default(),
             databases: config.databases as usize,
             bind: bind.join(" "),

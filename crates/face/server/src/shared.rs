@@ -93,7 +93,7 @@ impl Shared {
             backs_up: AtomicBool::new(false),
             backup: Mutex::default(),
             key_counts: KeyCounts::default(),
-            registry: Arc::default(),
+            registry: Arc::new(Registry::new(bells.len())),
             inboxes: bells.iter().map(|_| Inbox::default()).collect(),
             loading,
             bells,

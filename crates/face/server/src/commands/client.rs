@@ -300,6 +300,10 @@ pub(super) fn unpause(call: &mut Call<'_>) -> Outcome {
 pub(super) fn help(call: &mut Call<'_>) -> Outcome {
     call.reply().simples(&[
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "CACHING (YES|NO)",
+        "    Has the keys that the next command reads remembered, or not, by OPTIN or OPTOUT.",
+        "GETREDIR",
+        "    Returns the number of the connection that is told of changes instead.",
         "GETNAME",
         "    Returns the name of this connection.",
         "ID",
@@ -324,6 +328,10 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Names the library of this connection.",
         "SETNAME <name>",
         "    Names this connection.",
+        "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
+        "    Lets this connection be told when keys change that it has read, or that begin with a prefix.",
+        "TRACKINGINFO",
+        "    Tells how this connection is told of changes.",
         "UNPAUSE",
         "    Ends a pause.",
         "HELP",

@@ -194,6 +194,14 @@ static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    settable(
+        "tracking-table-max-keys",
+        |service| service.settings.tracked_keys_max.to_string(),
+        |settings, value| {
+            settings.tracked_keys_max = integer(value, 0..=i64::MAX)? as usize;
+            Ok(())
+        },
+    ),
 ];
 
 /// Settings that Redis has and this server has not, or not as one that could be another.
@@ -240,7 +248,7 @@ static OTHER_NAMES: &[&str] = &[
     "tls-client-key-file-pass", "tls-cluster", "tls-dh-params-file", "tls-key-file",
     "tls-key-file-pass", "tls-port", "tls-prefer-server-ciphers", "tls-protocols",
     "tls-replication", "tls-session-cache-size", "tls-session-cache-timeout", "tls-session-caching",
-    "tracking-table-max-keys", "unixsocket", "unixsocketperm", "zset-max-listpack-entries",
+    "unixsocket", "unixsocketperm", "zset-max-listpack-entries",
     "zset-max-listpack-value", "zset-max-ziplist-entries", "zset-max-ziplist-value",
 ];
 

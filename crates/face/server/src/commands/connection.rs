@@ -7,7 +7,7 @@ use crate::number::parse_i64;
 use crate::reply::Protocol;
 
 use super::client::check_name;
-use super::{monitor, pubsub, transactions};
+use super::{monitor, pubsub, tracking, transactions};
 
 /// The version of Redis whose commands and replies these are.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
@@ -54,6 +54,7 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     transactions::leave(call.service, call.client);
     pubsub::leave(call.service, call.client);
     monitor::leave(call.service, call.client);
+    tracking::leave(call.service, call.client);
     let Client { id, place, next_post, addr, laddr, fd, authenticated, stranger_since, .. } =
         *call.client;
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);

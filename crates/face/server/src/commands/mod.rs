@@ -26,6 +26,7 @@ mod scan;
 mod slowlog;
 mod strings;
 mod table;
+pub(crate) mod tracking;
 pub(crate) mod transactions;
 
 pub(crate) use table::{Command, Group, all, find, flags, number};

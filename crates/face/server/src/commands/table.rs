@@ -5,7 +5,7 @@ use crate::failure::Outcome;
 
 use super::{
     admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
-    latency, lcs, memory, monitor, object, pubsub, scan, slowlog, strings, transactions,
+    latency, lcs, memory, monitor, object, pubsub, scan, slowlog, strings, tracking, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -296,7 +296,9 @@ pub(crate) static COMMANDS: &[Command] = &[
 
     new("auth", -2, OPEN, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
+        part("client|caching", 3, 0, Connection, "6.0.0", "Has the keys that are read next remembered, or not", tracking::caching),
         part("client|getname", 2, 0, Connection, "2.6.9", "Returns the client's name", client::getname),
+        part("client|getredir", 2, 0, Connection, "6.0.0", "Returns the client that is told of changes instead", tracking::getredir),
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
         part("client|id", 2, 0, Connection, "5.0.0", "Returns the client's number", client::id),
         part("client|info", 2, 0, Connection, "6.2.0", "Describes this client", client::info),
@@ -308,6 +310,8 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
         part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
         part("client|setname", 3, 0, Connection, "2.6.9", "Sets the client's name", client::setname),
+        part("client|tracking", -3, 0, Connection, "6.0.0", "Lets the client be told when keys change", tracking::tracking),
+        part("client|trackinginfo", 2, 0, Connection, "6.2.0", "Tells how the client is told of changes", tracking::trackinginfo),
         part("client|unpause", 2, ADMIN, Connection, "6.2.0", "Lets waiting clients go on", client::unpause),
     ]),
     new("echo", 2, FAST, Connection, "1.0.0", "Returns its argument", connection::echo),

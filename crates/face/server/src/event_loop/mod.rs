@@ -17,6 +17,7 @@
 mod arrivals;
 mod eviction;
 mod exchange;
+mod invalidations;
 mod posts;
 mod withhold;
 
@@ -73,8 +74,6 @@ pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     /// The other threads, if there are any.
     peers: Option<Box<Peers>>,
-    /// The thread that the next connection is for.
-    next_thread: usize,
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are empty.
     free: Vec<usize>,
@@ -139,7 +138,6 @@ impl EventLoop {
             shared: Arc::clone(&service.shared),
             service,
             peers,
-            next_thread: 0,
             connections: Vec::new(),
             free: Vec::new(),
             ahead: Ahead::default(),
@@ -619,6 +617,7 @@ impl EventLoop {
         }
         self.relieve();
         self.ticks = self.ticks.wrapping_add(1);
+        self.service.store.limit_readers(self.service.settings.tracked_keys_max);
         if self.must_accept {
             self.accept();
         }

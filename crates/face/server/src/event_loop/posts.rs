@@ -34,7 +34,7 @@ impl EventLoop {
         if self.service.store.outbox.is_empty() {
             return;
         }
-        self.service.store.outbox.post_commands();
+        self.service.store.outbox.gather();
         // Their publishers have been told of them, maybe before the publishers of these began.
         if self.has_posts() {
             self.take_posts();
@@ -84,6 +84,10 @@ impl EventLoop {
                 self.give_up(|client| client.is_monitor);
                 Vec::new()
             }
+            Post::Invalidation(invalidation) => self.deliver_invalidation(invalidation, number),
+            Post::Changes(changes) => self.deliver_changes(changes),
+            Post::Flush => self.deliver_flush(number),
+            Post::Redirected { to, keys } => self.deliver_redirected(*to, keys),
         };
         for place in reached {
             self.look_after_output(place);

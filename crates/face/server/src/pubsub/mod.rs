@@ -22,9 +22,9 @@ mod watchers;
 
 pub(crate) use inbox::Inbox;
 pub(crate) use outbox::Outbox;
-pub(crate) use post::{Message, Post};
+pub(crate) use post::{Change, Invalidation, Keys, Message, Post, write_broken_redirect};
 pub(crate) use registry::{Kind, Registry};
 pub(crate) use subscribers::Subscribers;
 pub(crate) use subscriptions::Subscriptions;
 pub(crate) use threads::Threads;
-pub(crate) use watchers::Watchers;
+pub(crate) use watchers::{Tracked, Watchers};

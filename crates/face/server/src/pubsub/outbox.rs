@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::notifications::{EventClass, Events};
-use crate::pubsub::{Message, Post, Registry, Threads};
+use crate::pubsub::{Change, Invalidation, Message, Post, Registry, Threads, Tracked};
 
 /// The posts of this turn, in their order. Each has a number, which no other post of the thread has.
 #[derive(Debug)]
@@ -20,8 +20,16 @@ pub(crate) struct Outbox {
     commands: Vec<u8>,
     /// Some of them are lost for lack of room.
     commands_lost: bool,
+    /// Keys that have changed in this turn, for the clients that are told of all changes.
+    changes: Vec<Change>,
+    /// Bytes of memory of these.
+    changes_len: usize,
+    /// The number of them before the transaction under way.
+    changes_mark: usize,
     /// Whether any client gets to know of commands, as of the last look.
     is_watched: bool,
+    /// The client whose command is executed; 0: none.
+    pub(crate) actor: u64,
     /// Threads to which posts are lost for lack of room.
     lost: Threads,
     /// The events about keys that are sent.
@@ -50,7 +58,11 @@ impl Outbox {
             mark: None,
             commands: Vec::new(),
             commands_lost: false,
+            changes: Vec::new(),
+            changes_len: 0,
+            changes_mark: 0,
             is_watched: false,
+            actor: 0,
             lost: Threads::default(),
             events: Events::default(),
         }
@@ -85,6 +97,39 @@ impl Outbox {
         self.is_watched
     }
 
+    /// Whether any client gets to know of commands, as of the last look.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    /// The keys that are remembered for clients that have read them.
+    pub(crate) fn tracked(&self) -> &Tracked {
+        &self.registry.watchers.tracked
+    }
+
+    /// Tells a client that a key has changed which it has read.
+    pub(crate) fn invalidate(&mut self, client: u64, key: &Arc<[u8]>) {
+        let to = Threads::only(self.registry.thread_of(client));
+        let invalidation = Invalidation { client, key: Arc::clone(key), by: self.actor };
+        self.push(to, Post::Invalidation(invalidation));
+    }
+
+    /// Tells the clients that are told of all changes of one.
+    pub(crate) fn note_change(&mut self, key: &[u8]) {
+        // Beyond the bound, the others are of no interest any more.
+        if self.changes_len <= BYTES_MAX && !self.registry.watchers.broadcast().is_empty() {
+            let change = Change { key: key.into(), by: self.actor };
+            self.changes_len += change.byte_len();
+            self.changes.push(change);
+        }
+    }
+
+    /// Tells all clients that cache keys that all may have changed.
+    pub(crate) fn invalidate_all(&mut self) {
+        self.push(self.registry.watchers.tracking(), Post::Flush);
+    }
+
     /// Tells the monitors of a command, if there are any: `write` appends its line.
     pub(crate) fn note_command(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.registry.watchers.monitored() == Threads::default() || self.commands_lost {
@@ -97,8 +142,15 @@ impl Outbox {
         }
     }
 
-    /// Posts the commands of this turn.
-    pub(crate) fn post_commands(&mut self) {
+    /// Posts what was gathered in this turn: the commands, and the changes.
+    pub(crate) fn gather(&mut self) {
+        let changes = std::mem::take(&mut self.changes);
+        let changes_len = std::mem::take(&mut self.changes_len);
+        if changes_len > BYTES_MAX {
+            self.invalidate_all();
+        } else if !changes.is_empty() {
+            self.push(self.registry.watchers.broadcast(), Post::Changes(changes));
+        }
         let to = self.registry.watchers.monitored();
         if !self.commands.is_empty() {
             let lines = std::mem::take(&mut self.commands);
@@ -145,6 +197,7 @@ impl Outbox {
     /// Posts from now on belong to a transaction.
     pub(crate) fn begin(&mut self) {
         self.mark = Some(self.end());
+        self.changes_mark = self.changes.len();
     }
 
     /// The transaction has become part of the turn.
@@ -152,14 +205,24 @@ impl Outbox {
         self.mark = None;
     }
 
-    /// The transaction has changed nothing: its posts are dropped.
+    /// The transaction has changed nothing: its messages are dropped.
     pub(crate) fn rollback(&mut self) {
         let Some(mark) = self.mark.take() else { return };
-        while self.end() > mark
-            && let Some(dropped) = self.posts.pop_back()
-        {
-            self.byte_len -= dropped.post.byte_len();
-        }
+        let dropped = self.changes.drain(self.changes_mark..);
+        self.changes_len -= dropped.map(|change| change.byte_len()).sum::<usize>();
+        let mut kept = self.posts.split_off((mark - self.first) as usize);
+        self.keep_invalidations(&mut kept);
+        self.posts.append(&mut kept);
+    }
+
+    /// Drops messages. The readers of a key are forgotten once they are posted an invalidation, so these are kept: for
+    /// keys that have not changed they do no harm.
+    fn keep_invalidations(&mut self, posts: &mut VecDeque<Addressed>) {
+        posts.retain(|addressed| {
+            let is_kept = !matches!(*addressed.post, Post::Message(_));
+            self.byte_len -= if is_kept { 0 } else { addressed.post.byte_len() };
+            is_kept
+        });
     }
 
     /// The number of the next post.
@@ -171,7 +234,7 @@ impl Outbox {
     /// Whether the posts take so much memory that they should leave.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
-        self.byte_len + self.commands.len() > LARGE
+        self.byte_len + self.commands.len() + self.changes_len > LARGE
     }
 
     /// The threads to which posts behind these are lost.
@@ -182,7 +245,10 @@ impl Outbox {
     /// Whether there is no post. Some are lost only behind others.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.posts.is_empty() && self.commands.is_empty() && !self.commands_lost
+        self.posts.is_empty()
+            && self.commands.is_empty()
+            && self.changes.is_empty()
+            && !self.commands_lost
     }
 
     /// The post of this number; `None`: it has left, or there is none yet.
@@ -204,11 +270,14 @@ impl Outbox {
         Some((self.first - 1, addressed))
     }
 
-    /// Drops all posts: what they tell of could not be made durable.
-    pub(crate) fn clear(&mut self) {
-        self.commands.clear();
-        self.commands_lost = false;
-        while self.pop().is_some() {}
+    /// Drops all messages: what they tell of could not be made durable. Changes are visible nevertheless, so those that
+    /// cache keys are told of them.
+    pub(crate) fn withhold(&mut self) {
+        let end = self.end();
+        let mut posts = std::mem::take(&mut self.posts);
+        self.keep_invalidations(&mut posts);
+        self.posts = posts;
+        self.first = end - self.posts.len() as u64;
     }
 }
 

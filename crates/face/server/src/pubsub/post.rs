@@ -13,6 +13,40 @@ pub(crate) enum Post {
     Commands(Box<[u8]>),
     /// More commands were executed together than wait for monitors: they are lost.
     CommandsLost,
+    /// A client has read a key that has changed.
+    Invalidation(Invalidation),
+    /// Keys have changed, for the clients that are told of all changes.
+    Changes(Vec<Change>),
+    /// All keys may have changed, for all clients that cache some.
+    Flush,
+    /// Keys have changed, for the client to which another one redirects.
+    Redirected { to: u64, keys: Keys },
+}
+
+/// A key that a client has read has changed.
+#[derive(Debug)]
+pub(crate) struct Invalidation {
+    /// The client that has read it.
+    pub(crate) client: u64,
+    pub(crate) key: Arc<[u8]>,
+    /// The client that has changed it; 0: none.
+    pub(crate) by: u64,
+}
+
+/// A key has changed.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) key: Box<[u8]>,
+    /// The client that has changed it; 0: none.
+    pub(crate) by: u64,
+}
+
+/// Keys that have changed.
+#[derive(Debug, Clone)]
+pub(crate) enum Keys {
+    These(Vec<Box<[u8]>>),
+    /// All may have changed.
+    All,
 }
 
 /// A message to the subscribers of a channel, and of the patterns that match it.
@@ -42,9 +76,63 @@ impl Post {
                     + message.patterns.len() * size_of::<Arc<[u8]>>()
             }
             Self::Commands(lines) => POST_LEN + lines.len(),
-            Self::CommandsLost => POST_LEN,
+            Self::CommandsLost | Self::Flush => POST_LEN,
+            Self::Invalidation(invalidation) => POST_LEN + invalidation.key.len(),
+            Self::Changes(changes) => {
+                POST_LEN + changes.iter().map(Change::byte_len).sum::<usize>()
+            }
+            Self::Redirected { keys, .. } => POST_LEN + keys.byte_len(),
         }
     }
+}
+
+impl Change {
+    /// Bytes of memory.
+    pub(crate) fn byte_len(&self) -> usize {
+        size_of::<Self>() + self.key.len()
+    }
+}
+
+impl Keys {
+    fn byte_len(&self) -> usize {
+        match self {
+            Self::These(keys) => {
+                keys.iter().map(|key| size_of::<Box<[u8]>>() + key.len()).sum::<usize>()
+            }
+            Self::All => 0,
+        }
+    }
+
+    /// Writes that these keys have changed: as RESP3 has it, or as a message for a subscriber.
+    pub(crate) fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let mut reply = Reply { out, protocol };
+        match protocol {
+            Protocol::Resp3 => {
+                reply.push(2);
+                reply.bulk(b"invalidate");
+            }
+            Protocol::Resp2 => {
+                reply.push(3);
+                reply.bulk(b"message");
+                reply.bulk(b"__redis__:invalidate");
+            }
+        }
+        match self {
+            Self::These(keys) => {
+                reply.array(keys.len());
+                keys.iter().for_each(|key| reply.bulk(key));
+            }
+            Self::All => reply.null(),
+        }
+    }
+}
+
+/// Writes that the client to which another one redirects is gone.
+pub(crate) fn write_broken_redirect(redirect: u64, out: &mut Vec<u8>) {
+    let mut reply = Reply { out, protocol: Protocol::Resp3 };
+    reply.push(2);
+    reply.bulk(b"tracking-redir-broken");
+    reply.integer(redirect as i64);
 }
 
 impl Message {

@@ -8,8 +8,8 @@
 //! which it was counted. So a thread that gets a message late knows the clients that had subscribed in time, which are
 //! those that its publisher was told of.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
@@ -24,16 +24,22 @@ pub(crate) enum Kind {
     Pattern,
     /// A channel of a shard. Without a cluster, these are a second set of channels.
     Shard,
+    /// The beginning of keys: a client is told of their changes (CLIENT TRACKING BCAST).
+    Prefix,
 }
 
 impl Kind {
     /// The number of kinds.
-    pub(crate) const COUNT: usize = 3;
+    pub(crate) const COUNT: usize = 4;
 }
 
 /// The subscriptions on all threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Registry {
+    /// The number of threads.
+    threads: usize,
+    /// The clients that are connected.
+    clients: RwLock<HashSet<u64>>,
     /// The number of subscriptions that have begun.
     step: AtomicU64,
     /// The number of subscriptions that have not ended.
@@ -84,7 +90,46 @@ impl Receivers {
     }
 }
 
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new(1)
+    }
+}
+
 impl Registry {
+    /// The registry of a server with so many threads.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            threads,
+            clients: RwLock::default(),
+            step: AtomicU64::new(0),
+            count: AtomicUsize::new(0),
+            watchers: Watchers::default(),
+            names: RwLock::default(),
+        }
+    }
+
+    /// The thread that has a client, by the client's number: they come in turns.
+    #[inline]
+    pub(crate) fn thread_of(&self, client: u64) -> usize {
+        (client.saturating_sub(1) % self.threads as u64) as usize
+    }
+
+    /// Notes that a client has connected.
+    pub(crate) fn add_client(&self, client: u64) {
+        write(&self.clients).insert(client);
+    }
+
+    /// Notes that a client is gone.
+    pub(crate) fn remove_client(&self, client: u64) {
+        write(&self.clients).remove(&client);
+    }
+
+    /// Whether a client is connected.
+    pub(crate) fn has_client(&self, client: u64) -> bool {
+        read(&self.clients).contains(&client)
+    }
+
     /// Adds a subscription of a client of `thread`. Returns the name, of which there is one copy, and the step from
     /// which on the client gets messages.
     pub(crate) fn subscribe(&self, kind: Kind, name: &[u8], thread: usize) -> (Arc<[u8]>, u64) {

@@ -12,6 +12,8 @@ pub(crate) struct Subscribers {
     thread: usize,
     /// The places of the monitors.
     monitors: BTreeSet<usize>,
+    /// The places of the clients that are told of changes.
+    trackers: BTreeSet<usize>,
     /// By kind.
     by_name: [HashMap<Arc<[u8]>, Places>; Kind::COUNT],
 }
@@ -21,7 +23,13 @@ type Places = BTreeMap<usize, u64>;
 
 impl Subscribers {
     pub(crate) fn new(registry: Arc<Registry>, thread: usize) -> Self {
-        Self { registry, thread, monitors: BTreeSet::new(), by_name: Default::default() }
+        Self {
+            registry,
+            thread,
+            monitors: BTreeSet::new(),
+            trackers: BTreeSet::new(),
+            by_name: Default::default(),
+        }
     }
 
     /// Subscribes the client at `place`, which has `subscriptions`.
@@ -38,6 +46,15 @@ impl Subscribers {
         let (name, step) = self.registry.subscribe(kind, name, self.thread);
         self.by_name[kind as usize].entry(Arc::clone(&name)).or_default().insert(place, step);
         subscriptions.insert(kind, name);
+        self.note_prefixes(kind);
+    }
+
+    /// Lets other threads know whether clients here are told of all changes.
+    fn note_prefixes(&self, kind: Kind) {
+        if kind == Kind::Prefix {
+            let has_some = !self.by_name[kind as usize].is_empty();
+            self.registry.watchers.set_broadcast(self.thread, has_some);
+        }
     }
 
     /// Ends a subscription of the client at `place`, if it has it.
@@ -57,11 +74,12 @@ impl Subscribers {
                 names.remove(&name);
             }
         }
+        self.note_prefixes(kind);
     }
 
     /// Ends all subscriptions of the client at `place`.
     pub(crate) fn leave(&mut self, mut subscriptions: Subscriptions, place: usize) {
-        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard] {
+        for kind in [Kind::Channel, Kind::Pattern, Kind::Shard, Kind::Prefix] {
             for name in subscriptions.names(kind) {
                 self.unsubscribe(&mut subscriptions, place, kind, &name);
             }
@@ -80,6 +98,31 @@ impl Subscribers {
         self.monitors.remove(&place);
         self.registry.watchers.remove();
         self.registry.watchers.set_monitored(self.thread, !self.monitors.is_empty());
+    }
+
+    /// The client at `place` is told of changes from now on.
+    pub(crate) fn add_tracker(&mut self, place: usize) {
+        self.trackers.insert(place);
+        self.registry.watchers.add_tracker();
+        self.registry.watchers.set_tracking(self.thread, true);
+    }
+
+    /// The client at `place` is told of no more changes.
+    pub(crate) fn remove_tracker(&mut self, place: usize) {
+        self.trackers.remove(&place);
+        self.registry.watchers.remove_tracker();
+        self.registry.watchers.set_tracking(self.thread, !self.trackers.is_empty());
+    }
+
+    /// The places of the clients that are told of changes.
+    pub(crate) fn trackers(&self) -> impl Iterator<Item = usize> {
+        self.trackers.iter().copied()
+    }
+
+    /// The prefixes of keys of whose changes clients here are told, and the places of these.
+    pub(crate) fn by_prefix(&self) -> Vec<(Arc<[u8]>, Vec<usize>)> {
+        let prefixes = self.by_name[Kind::Prefix as usize].iter();
+        prefixes.map(|(name, at)| (Arc::clone(name), at.keys().copied().collect())).collect()
     }
 
     /// The places of the clients that get all commands.

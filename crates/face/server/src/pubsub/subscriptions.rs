@@ -51,7 +51,7 @@ impl Subscriptions {
     pub(crate) fn told(&self, kind: Kind) -> usize {
         match kind {
             Kind::Channel | Kind::Pattern => self.len(Kind::Channel) + self.len(Kind::Pattern),
-            Kind::Shard => self.len(Kind::Shard),
+            Kind::Shard | Kind::Prefix => self.len(kind),
         }
     }
 

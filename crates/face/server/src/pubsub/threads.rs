@@ -18,6 +18,15 @@ impl Threads {
         Self(self.0 | others.0)
     }
 
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The set of one thread.
+    pub(crate) fn only(thread: usize) -> Self {
+        Self(1 << thread)
+    }
+
     pub(crate) fn contains(self, thread: usize) -> bool {
         self.0 >> thread & 1 == 1
     }
@@ -31,7 +40,7 @@ mod tests {
     fn a_set_has_what_was_put_in() {
         let mut set = Threads::default();
         set.insert(0);
-        assert_eq!(set, Threads::from_bits(1));
+        assert!(set == Threads::from_bits(1) && set == Threads::only(0) && !set.is_empty());
         set.insert(63);
         assert!(!Threads::default().contains(0) && Threads::default().or(set) == set);
         assert!(set.contains(0) && set.contains(63) && !set.contains(1));

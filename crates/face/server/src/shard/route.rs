@@ -207,6 +207,8 @@ fn forward(
     service.counters.commands += 1;
     client.last_command = admitted.command().full_name;
     let silent = client.replies != Replies::All;
+    let tracks = client.remembers_reads();
+    client.note_executed(Some(admitted.command()));
     client.replies = client.replies.after_request();
     let ticket = lane.answers.open(lane.request_len);
     peers.forward(
@@ -218,6 +220,7 @@ fn forward(
             db: client.db,
             protocol: client.protocol,
             silent,
+            tracks,
             from: Asker { place: lane.place, client_id: client.id, addr: client.addr, ticket },
         },
     );

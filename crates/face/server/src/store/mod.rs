@@ -20,6 +20,8 @@ mod opened;
 mod order;
 mod overlay;
 mod part;
+mod readers;
+mod tracking;
 mod walk;
 mod watches;
 
@@ -400,6 +402,7 @@ impl Store {
             self.changes +=
                 self.len_by(db, |values| walk::count(values, all, go_on).map(|(len, _)| len))?;
         }
+        self.invalidate_all();
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
         for part in self.parts.iter_mut().flatten() {
             places.iter().for_each(|&place| part.encodings[place].clear());
@@ -440,6 +443,7 @@ impl Store {
                 Ok(store.is_stored(a, key)? || store.is_stored(b, key)?)
             })?;
         }
+        self.invalidate_all();
         let mut order = self.order_now().to_vec();
         order.swap(a, b);
         if let Some(overlay) = &mut self.overlay {
@@ -567,6 +571,8 @@ impl Store {
             return 0;
         }
         let mut count = 0;
+        let is_watched = self.outbox.look_for_watchers();
+        self.outbox.actor = 0;
         for part in self.parts.iter_mut().flatten() {
             for (place, database) in self.databases.iter().enumerate() {
                 let due = part.deadlines[place].due(self.now_ms, count_max - count);
@@ -585,6 +591,9 @@ impl Store {
                 if let Some(db) = part.order.iter().position(|&at| at == place) {
                     for key in &due {
                         part.watches.touch(db, key);
+                        if is_watched {
+                            tracking::invalidate(part, &mut self.outbox, key);
+                        }
                         self.outbox.notify(EventClass::Expired, "expired", db, key);
                     }
                     self.changes += due.len() as u64;
@@ -846,6 +855,9 @@ impl Store {
         let part = self.part_mut(partition);
         part.unsynced |= is_stored;
         part.watches.touch(db, key);
+        if self.outbox.is_watched() {
+            self.invalidate(partition, key);
+        }
     }
 
     /// Notes a change to the watched keys of a database for which `is_affected`.

@@ -6,6 +6,7 @@ use super::Result;
 use super::database::Database;
 use super::deadlines::Deadlines;
 use super::encodings::Encodings;
+use super::readers::Readers;
 use super::watches::Watches;
 use crate::cursors::Cursors;
 use crate::ending::Ending;
@@ -23,6 +24,8 @@ pub(crate) struct Part {
     pub(super) encodings: Vec<Encodings>,
     /// By number of the database.
     pub(super) watches: Watches,
+    /// The clients to tell when a key changes.
+    pub(super) readers: Readers,
     /// The scans that stand in this partition.
     pub(crate) cursors: Cursors,
     /// The reason for refusing the partition's requests: it could not be recovered, or read.
@@ -46,6 +49,7 @@ impl Part {
             deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
             encodings: (0..databases).map(|_| Encodings::default()).collect(),
             watches: Watches::new(order.len()),
+            readers: Readers::new(),
             cursors: Cursors::new(random, partitions),
             broken: None,
             unsynced: false,

@@ -28,5 +28,6 @@ mod shutdown;
 mod stored_form;
 mod strings;
 mod threads;
+mod tracking;
 mod transactions;
 mod wrong_input;
