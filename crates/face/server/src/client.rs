@@ -185,6 +185,12 @@ impl Client {
         self.is_subscriber() || self.is_monitor || self.tracking.is_some()
     }
 
+    /// Whether messages are still written to it.
+    #[inline]
+    pub(crate) fn takes_posts(&self) -> bool {
+        !self.killed && !self.closing
+    }
+
     /// Whether the keys of its next command are remembered, if that reads some.
     #[inline]
     pub(crate) fn remembers_reads(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::call::Call;
 use crate::client::Client;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::glob;
 use crate::pubsub::Kind;
 use crate::service::Service;
@@ -127,16 +127,21 @@ fn list(call: &mut Call<'_>, kind: Kind) -> Outcome {
         names.retain(|name| glob::matches(pattern, name, || call.check_ending().is_ok()));
         call.check_ending()?;
     }
-    let mut reply = call.reply();
-    reply.array(names.len());
-    names.iter().for_each(|name| reply.bulk(name));
+    let start = call.out.len();
+    call.reply().array(names.len());
+    for name in &names {
+        call.reply().bulk(name);
+        if !call.must_write_on(start)? {
+            break;
+        }
+    }
     Ok(())
 }
 
 /// The reply to too many words.
-fn wrong_subcommand(call: &Call<'_>) -> crate::failure::Failure {
+fn wrong_subcommand(call: &Call<'_>) -> Failure {
     let before = "ERR unknown subcommand or wrong number of arguments for '";
-    crate::failure::Failure::quoting(before, call.arg(1), "'. Try PUBSUB HELP.")
+    Failure::quoting(before, call.arg(1), "'. Try PUBSUB HELP.")
 }
 
 pub(super) fn numsub(call: &mut Call<'_>) -> Outcome {

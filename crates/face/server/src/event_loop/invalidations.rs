@@ -75,7 +75,7 @@ impl EventLoop {
     /// Tells the client at `place`, or the one to which it redirects, that keys have changed. Returns the place of the
     /// connection here that is reached.
     fn tell(&mut self, place: usize, keys: &Keys) -> Option<usize> {
-        let client = self.service.clients.get_mut(place)?;
+        let client = self.service.clients.get_mut(place).filter(|client| client.takes_posts())?;
         let (protocol, tracking) = (client.protocol, client.tracking.as_mut()?);
         let redirect = tracking.redirect;
         if redirect == 0 {
@@ -108,7 +108,7 @@ impl EventLoop {
         keys: &Keys,
         is_redirected: bool,
     ) -> Option<usize> {
-        let client = self.service.clients.get(place).filter(|client| !client.killed)?;
+        let client = self.service.clients.get(place).filter(|client| client.takes_posts())?;
         let connection = self.connections[place].as_mut()?;
         let has_form =
             client.protocol == Protocol::Resp3 || is_redirected && client.is_subscriber();

@@ -105,7 +105,7 @@ impl EventLoop {
             for place in places {
                 let Some(connection) = &mut self.connections[place] else { continue };
                 let Some(client) = self.service.clients.get_mut(place) else { continue };
-                if client.killed || number < client.next_post {
+                if !client.takes_posts() || number < client.next_post {
                     continue;
                 }
                 let protocol = client.protocol;
@@ -120,7 +120,8 @@ impl EventLoop {
     fn deliver_commands(&mut self, lines: &[u8]) -> Vec<usize> {
         let mut reached = Vec::new();
         for place in self.service.subscribers.monitors() {
-            if let Some(connection) = &mut self.connections[place] {
+            let is_there = self.service.clients.get(place).is_some_and(Client::takes_posts);
+            if let Some(connection) = self.connections[place].as_mut().filter(|_| is_there) {
                 connection.push(lines);
                 reached.push(place);
             }

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::pubsub::Threads;
 
-/// The watching clients of all threads. A command looks once whether there are any.
+/// The watching clients of all threads. A command looks once whether there are any: in cache lines of their own, which
+/// nothing else writes.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Watchers {
     count: AtomicUsize,
     trackers: AtomicUsize,
@@ -20,6 +22,7 @@ pub(crate) struct Watchers {
 
 /// The keys that are remembered for clients that have read them, in all partitions.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(crate) struct Tracked {
     keys: AtomicUsize,
     /// Pairs of a key and a client.

@@ -19,8 +19,15 @@ impl Store {
         limit(part, &mut self.outbox, keys_max);
     }
 
-    /// Forgets some keys, if more are remembered than `keys_max`: their readers are told that they have changed.
+    /// Forgets some keys, if more are remembered than `keys_max`: their readers are told that they have changed. Without
+    /// readers, forgets all.
     pub(crate) fn limit_readers(&mut self, keys_max: usize) {
+        if self.outbox.tracked().keys() == 0 {
+            return;
+        }
+        if !self.outbox.look_for_watchers() {
+            self.forget_readers();
+        }
         for part in self.parts.iter_mut().flatten() {
             limit(part, &mut self.outbox, keys_max);
         }
@@ -34,13 +41,18 @@ impl Store {
         }
     }
 
+    /// Forgets the readers of all keys of the parts here.
+    fn forget_readers(&mut self) {
+        for part in self.parts.iter_mut().flatten() {
+            let Count { keys, items } = part.readers.clear();
+            self.outbox.tracked().remove(keys, items);
+        }
+    }
+
     /// Tells all clients that cache keys that all of them may have changed. All parts are here.
     pub(super) fn invalidate_all(&mut self) {
         if self.outbox.is_watched() {
-            for part in self.parts.iter_mut().flatten() {
-                let Count { keys, items } = part.readers.clear();
-                self.outbox.tracked().remove(keys, items);
-            }
+            self.forget_readers();
             self.outbox.invalidate_all();
         }
     }

@@ -380,6 +380,8 @@ fn trackers_are_told_of() {
     eventually("the end of the trackers", || {
         client.ask("INFO clients").contains("tracking_clients:0\\r")
     });
+    let is_empty = |info: String| info.contains("tracking_total_keys:0\\r");
+    eventually("the end of what they have read", || is_empty(client.ask("INFO stats")));
     assert_eq!(client.ask("SET x 1"), "+OK");
 }
 
