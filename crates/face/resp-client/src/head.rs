@@ -20,6 +20,7 @@ pub(crate) enum Head<'a> {
     /// So many items follow.
     Array(usize),
     Set(usize),
+    Push(usize),
     /// So many pairs of items follow.
     Map(usize),
 }
@@ -38,6 +39,7 @@ impl<'a> Head<'a> {
             b'_' if rest.is_empty() => Ok(Self::Null),
             b'=' => len(rest).map(Self::Verbatim),
             b'~' => len(rest).map(Self::Set),
+            b'>' => len(rest).map(Self::Push),
             b'%' => len(rest).map(Self::Map),
             _ => Err(Malformed),
         }

@@ -23,6 +23,8 @@ pub enum Reply {
     Array(Vec<Reply>),
     /// Replies without an order.
     Set(Vec<Reply>),
+    /// A message that answers no request.
+    Push(Vec<Reply>),
     /// Pairs of replies.
     Map(Vec<(Reply, Reply)>),
 }
@@ -86,6 +88,7 @@ impl<R: BufRead> Reading<'_, R> {
             Head::Verbatim(len) => Reply::Verbatim(self.string(len)?),
             Head::Array(len) => Reply::Array(self.items(len, depth)?),
             Head::Set(len) => Reply::Set(self.items(len, depth)?),
+            Head::Push(len) => Reply::Push(self.items(len, depth)?),
             Head::Map(len) => {
                 let items = self.items(len.saturating_mul(2), depth)?;
                 let mut items = items.into_iter();
@@ -177,6 +180,7 @@ mod tests {
                 Reply::Array(vec![Reply::Integer(1), Reply::Array(vec![bulk("a")])])
             }),
             (b"~1\r\n$1\r\na\r\n", Reply::Set(vec![bulk("a")])),
+            (b">1\r\n$1\r\na\r\n", Reply::Push(vec![bulk("a")])),
             (b"%1\r\n$1\r\na\r\n:7\r\n", Reply::Map(vec![(bulk("a"), Reply::Integer(7))])),
         ] {
             assert_eq!(read(bytes, &Limits::default()).unwrap(), expected);

@@ -21,6 +21,8 @@ pub enum Token<'a> {
     Array(usize),
     /// A set of so many items.
     Set(usize),
+    /// A message of so many items that answers no request.
+    Push(usize),
     /// A map of so many pairs of items.
     Map(usize),
 }
@@ -47,6 +49,7 @@ pub fn token(bytes: &[u8]) -> Result<Option<(Token<'_>, usize)>, Malformed> {
         Head::Null => Token::Null,
         Head::Array(len) => Token::Array(len),
         Head::Set(len) => Token::Set(len),
+        Head::Push(len) => Token::Push(len),
         Head::Map(len) => Token::Map(len),
     };
     Ok(Some((token, start)))

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::failure::{DB_OUT_OF_RANGE, Failure, NOT_AN_INTEGER, Outcome};
+use crate::notifications::EventClass;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::resp::Args;
@@ -105,9 +106,18 @@ impl<'a> Call<'a> {
         let counters = &mut self.service.counters;
         match value {
             Some(_) => counters.key_hits += 1,
-            None => counters.key_misses += 1,
+            None => {
+                counters.key_misses += 1;
+                self.notify(EventClass::KeyMiss, "keymiss", key);
+            }
         }
         Ok(value)
+    }
+
+    /// Tells of an event at a key of the client's database, as [`Store::notify`](crate::store::Store::notify) has it.
+    #[inline]
+    pub(crate) fn notify(&mut self, class: EventClass, event: &'static str, key: &[u8]) {
+        self.service.store.notify(class, event, self.client.db, key);
     }
 }
 

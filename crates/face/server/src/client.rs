@@ -5,8 +5,11 @@ use std::time::Instant;
 
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
+use crate::commands::Command;
+use crate::pubsub::{Kind, Subscriptions};
 use crate::reply::Protocol;
 use crate::store::Watch;
+use crate::tracking::{Mode, Tracking};
 use crate::transaction::Queue;
 use crate::wait::Wait;
 
@@ -14,6 +17,8 @@ use crate::wait::Wait;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: u64,
+    /// The place of its connection.
+    pub(crate) place: usize,
     pub(crate) addr: SocketAddr,
     pub(crate) laddr: SocketAddr,
     /// The socket's number in the operating system.
@@ -30,10 +35,18 @@ pub(crate) struct Client {
     pub(crate) watches: Vec<Watch>,
     /// Bytes that the watches take.
     pub(crate) watches_len: usize,
-    /// The place of its connection in its thread.
-    pub(crate) place: usize,
     /// The wait of the command at the front.
     pub(crate) wait: Option<Wait>,
+    /// Its subscriptions, if it has any.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// It gets the commands of all clients.
+    pub(crate) is_monitor: bool,
+    /// How it is told of changes, if it is.
+    pub(crate) tracking: Option<Box<Tracking>>,
+    /// The number of the client whose requests it sends: its own, or that of the client for which it stands.
+    pub(crate) acts_for: u64,
+    /// The number of the first post of its thread that it may lack.
+    pub(crate) next_post: u64,
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
     pub(crate) replies: Replies,
@@ -102,6 +115,7 @@ impl Client {
     pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
         Self {
             id,
+            place: 0,
             addr,
             laddr,
             fd,
@@ -114,8 +128,12 @@ impl Client {
             queue: None,
             watches: Vec::new(),
             watches_len: 0,
-            place: 0,
             wait: None,
+            subscriptions: None,
+            is_monitor: false,
+            tracking: None,
+            acts_for: id,
+            next_post: 0,
             backup: None,
             replies: Replies::All,
             no_evict: false,
@@ -135,7 +153,11 @@ impl Client {
     pub(crate) fn account(&mut self, connection: usize, memory: &ClientMemory, thread: usize) {
         let queue = self.queue.as_ref().map_or(0, Queue::byte_len);
         let names = self.name.len() + self.lib_name.len() + self.lib_version.len();
-        let all = size_of::<Self>() + connection + queue + self.watches_len + names;
+        let subscriptions = self.subscriptions.as_ref().map_or(0, |all| all.byte_len());
+        let tracking = self.tracking.as_ref();
+        let tracking = tracking.map_or(0, |all| size_of::<Tracking>() + all.prefixes.byte_len());
+        let kept = queue + self.watches_len + names + subscriptions + tracking;
+        let all = size_of::<Self>() + connection + kept;
         if self.no_evict != self.buffers.is_kept {
             self.forget(memory, thread);
             self.buffers.is_kept = self.no_evict;
@@ -150,11 +172,66 @@ impl Client {
         self.buffers.memory = 0;
     }
 
+    /// Whether it is subscribed to any channel or pattern.
+    #[inline]
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.subscriptions.is_some()
+    }
+
+    /// Whether it may be silent for as long as it likes: it waits for messages or commands.
+    pub(crate) fn only_listens(&self) -> bool {
+        self.is_subscriber() || self.is_monitor
+    }
+
+    /// Whether it may get posts.
+    #[inline]
+    pub(crate) fn gets_posts(&self) -> bool {
+        self.is_subscriber() || self.is_monitor || self.tracking.is_some()
+    }
+
+    /// Whether messages are still written to it.
+    #[inline]
+    pub(crate) fn takes_posts(&self) -> bool {
+        !self.killed && !self.closing
+    }
+
+    /// Whether the keys of its next command are remembered, if that reads some.
+    #[inline]
+    pub(crate) fn remembers_reads(&self) -> bool {
+        self.tracking.as_ref().is_some_and(|tracking| tracking.remembers_reads())
+    }
+
+    /// The client that is told of changes instead of it; 0: none; -1: it is not told of any.
+    pub(crate) fn redirect(&self) -> i64 {
+        self.tracking.as_ref().map_or(-1, |tracking| tracking.redirect as i64)
+    }
+
+    /// Notes that a command was executed or refused, for CLIENT CACHING.
+    #[inline]
+    pub(crate) fn note_executed(&mut self, command: Option<&Command>) {
+        if let Some(tracking) = &mut self.tracking
+            && self.queue.is_none()
+        {
+            tracking.note(command);
+        }
+    }
+
     /// The line of CLIENT LIST.
     pub(crate) fn describe(&self, now: Instant) -> String {
         let mut flags = String::new();
+        if self.is_monitor {
+            flags.push('O');
+        }
+        if self.is_subscriber() {
+            flags.push('P');
+        }
         if self.queue.is_some() {
             flags.push('x');
+        }
+        if let Some(tracking) = &self.tracking {
+            flags.push('t');
+            flags.extend(tracking.is_broken.then_some('R'));
+            flags.extend((tracking.mode == Mode::Broadcast).then_some('B'));
         }
         if self.queue.as_ref().is_some_and(Queue::is_aborted) {
             flags.push('d');
@@ -173,14 +250,16 @@ impl Client {
         }
         let (queued, queued_bytes) =
             self.queue.as_ref().map_or((-1, 0), |queue| (queue.len() as i64, queue.byte_len()));
+        let subscribed =
+            |kind| self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.len(kind));
         let buffers = self.buffers;
         let total = buffers.memory;
         let omem = buffers.outputs_capacity;
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
-             ssub=0 multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
+             ssub={} multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
              rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user=default \
-             redir=-1 resp={} lib-name={} lib-ver={}",
+             redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.addr,
             self.laddr,
@@ -189,6 +268,9 @@ impl Client {
             now.saturating_duration_since(self.connected_at).as_secs(),
             now.saturating_duration_since(self.active_at).as_secs(),
             self.db,
+            subscribed(Kind::Channel),
+            subscribed(Kind::Pattern),
+            subscribed(Kind::Shard),
             buffers.query_len,
             buffers.query_free,
             buffers.request_len,
@@ -198,6 +280,7 @@ impl Client {
             buffers.outputs,
             if buffers.output_len > 0 { "rw" } else { "r" },
             self.last_command,
+            self.redirect(),
             self.protocol.number(),
             self.lib_name,
             self.lib_version,

@@ -1,5 +1,7 @@
 //! The connected clients.
 
+use std::collections::HashMap;
+
 use crate::client::Client;
 
 /// The clients by the token of their connection. The one whose requests are being executed is out
@@ -7,6 +9,8 @@ use crate::client::Client;
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     places: Vec<Option<Box<Client>>>,
+    /// The token of each client, by its number.
+    by_id: HashMap<u64, usize>,
 }
 
 impl Clients {
@@ -15,12 +19,20 @@ impl Clients {
         if self.places.len() <= token {
             self.places.resize_with(token + 1, || None);
         }
+        self.by_id.insert(client.id, token);
         self.places[token] = Some(Box::new(client));
     }
 
     /// Removes a client that is gone.
     pub(crate) fn remove(&mut self, token: usize) -> Option<Box<Client>> {
-        self.places.get_mut(token)?.take()
+        let client = self.places.get_mut(token)?.take()?;
+        self.by_id.remove(&client.id);
+        Some(client)
+    }
+
+    /// The token of the client of this number.
+    pub(crate) fn place_of(&self, id: u64) -> Option<usize> {
+        self.by_id.get(&id).copied()
     }
 
     /// Takes a client out to execute its requests, until [`Clients::put_back`].

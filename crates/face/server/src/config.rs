@@ -109,6 +109,8 @@ pub struct Limits {
     pub query_buffer_len_max: usize,
     /// Replies that wait for the client to read them; a client with more is dropped.
     pub output: OutputLimits,
+    /// The same for clients that are subscribed to messages, which they cannot keep from coming.
+    pub pubsub_output: OutputLimits,
     /// Bytes of the commands that a client has queued between MULTI and EXEC, of the keys that it watches, and of the
     /// changes of EXEC, or of one command, before they are written.
     pub transaction_len_max: usize,
@@ -139,6 +141,11 @@ impl Default for Limits {
             inline_len_max: requests.inline_len_max,
             query_buffer_len_max: 1 << 30,
             output: OutputLimits::default(),
+            pubsub_output: OutputLimits {
+                hard: 32 << 20,
+                soft: 8 << 20,
+                soft_time: Duration::from_secs(60),
+            },
             transaction_len_max: 1 << 30,
             request_timeout: Duration::from_secs(60),
         }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use mio::net::TcpStream;
 
+use crate::answer::Answer;
 use crate::answers::Answers;
 use crate::buffer::Buffer;
 use crate::dispatch::Dispatched;
@@ -30,6 +31,8 @@ pub(crate) struct Connection {
     pub(crate) ended: bool,
     /// The connection is in the list of those to be served.
     pub(crate) listed: bool,
+    /// It has got posts in this turn, which are to be sent.
+    pub(crate) posted: bool,
     /// The input may hold whole requests that have not been executed.
     pub(crate) has_requests: bool,
     /// When the unfinished request at the front began.
@@ -57,6 +60,7 @@ impl Connection {
             gone: false,
             ended: false,
             listed: false,
+            posted: false,
             has_requests: false,
             request_began: None,
             waits_for: Dispatched::Done,
@@ -101,6 +105,15 @@ impl Connection {
     #[inline]
     pub(crate) fn key_ahead(&self) -> Option<&[u8]> {
         self.parser.is_done().then(|| self.parser.args(self.input.unread()).get(1))?
+    }
+
+    /// Adds a message that answers no request, behind the replies to all requests before.
+    pub(crate) fn push(&mut self, message: &[u8]) {
+        let message = Answer::Shared(message);
+        match self.answers.is_empty() {
+            true => self.output.push(message),
+            false => self.answers.push(message),
+        }
     }
 
     /// Bytes of replies that have not left, those included that wait for others before them.

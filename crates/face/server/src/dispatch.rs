@@ -4,8 +4,10 @@ use crate::admission::{Admission, Admitted, check_store};
 use crate::ahead::AHEAD;
 use crate::call::Call;
 use crate::client::{Client, Replies};
+use crate::clock::unix_time;
 use crate::commands::{self, Command, flags};
 use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, without_code};
+use crate::monitor;
 use crate::reply::{Protocol, Reply};
 use crate::resp::Args;
 use crate::service::Service;
@@ -49,6 +51,13 @@ pub(crate) fn answer(
     if replies == Replies::SkipNext && client.wait.is_none() {
         client.replies = Replies::SkipThis;
     }
+    let command = match &admission {
+        Admission::Admitted(admitted) => Some(admitted.command()),
+        Admission::Refused(command, _) => *command,
+        Admission::Http => None,
+    };
+    let pushes = client.queue.is_none()
+        && matches!(&admission, Admission::Admitted(admitted) if admitted.command().is(flags::PUSHES));
     let result = match admission {
         Admission::Admitted(admitted) => match check_store(service, client, admitted.command()) {
             Ok(()) => perform_or_queue(service, client, admitted, out),
@@ -64,16 +73,18 @@ pub(crate) fn answer(
         return Dispatched::Waiting;
     }
     wait::leave(service, client);
+    client.note_executed(command);
+    let is_heard = pushes && result.is_ok();
     if let Err(failure) = result {
         answer_failure(service, client.protocol, &failure, out);
     }
     match client.replies {
-        Replies::All => {}
-        Replies::None | Replies::SkipNext => out.truncate(start),
-        Replies::SkipThis => {
-            out.truncate(start);
-            client.replies = Replies::All;
-        }
+        Replies::All => return Dispatched::Done,
+        Replies::SkipThis => client.replies = Replies::All,
+        Replies::None | Replies::SkipNext => {}
+    }
+    if !is_heard {
+        out.truncate(start);
     }
     Dispatched::Done
 }
@@ -165,6 +176,8 @@ pub(crate) fn perform(
     if gathers {
         call.service.store.begin();
     }
+    let is_watched = call.service.store.outbox.look_for_watchers();
+    call.service.store.outbox.actor = call.client.acts_for;
     let (start, began) = (call.out.len(), call.service.lap);
     if call.args.len() > 2 {
         prefetch(call, command);
@@ -185,7 +198,28 @@ pub(crate) fn perform(
         return result;
     }
     call.service.end_lap(began, call.client, command, call.args, result.is_err());
+    if is_watched {
+        observe(call, command);
+    }
     result
+}
+
+/// Remembers the keys that a command has read, if its client is told of changes, and lets monitors know of the command.
+/// Those of administrators are not shown.
+#[cold]
+fn observe(call: &mut Call<'_>, command: &Command) {
+    if command.is(flags::READ) && call.client.remembers_reads() {
+        let keys_max = call.service.settings.tracked_keys_max;
+        for index in command.key_indexes(call.args) {
+            let (store, client) = (&mut call.service.store, call.client.acts_for);
+            store.remember_reader(&call.args[index], client, keys_max);
+        }
+    }
+    if !command.is(flags::ADMIN) {
+        let (db, addr, args) = (call.client.db, call.client.addr, call.args);
+        let outbox = &mut call.service.store.outbox;
+        outbox.note_command(|out| monitor::write_line(out, unix_time(), db, addr, args));
+    }
 }
 
 /// Refuses a command that concerns a partition which could not be recovered, or read.

@@ -4,6 +4,7 @@ use crate::ahead::{AHEAD, Ahead};
 use crate::answer::Answer;
 use crate::client::Client;
 use crate::connection::Connection;
+use crate::delivery::catch_up;
 use crate::dispatch::Dispatched;
 use crate::reply::Reply;
 use crate::resp::ProtocolError;
@@ -37,6 +38,9 @@ pub(crate) fn execute(
     service.begin_lap();
     let enough = connection.backlog() + TURN_LEN;
     while !client.closing && !client.killed {
+        if client.gets_posts() {
+            catch_up(service, client, connection);
+        }
         if connection.backlog() >= enough || service.store.has_ready {
             connection.has_requests = true;
             break;

@@ -10,6 +10,8 @@
 //! database in a key space of the Halite database below; `reply` writes the answer. When all requests that have arrived
 //! are executed, the event loop makes their writes durable, together, and only then sends the answers.
 //!
+//! A message of PUBLISH, and whatever else a client gets without asking, takes the path that `pubsub` describes.
+//!
 //! With one thread every place is here. With several, a request may travel, in a packet through the rings between the
 //! threads, to the thread that has its keys. A command on keys of several threads borrows their parts of the store
 //! meanwhile. `answers` keeps the replies of a connection in order.
@@ -37,6 +39,7 @@ mod counters;
 mod cursors;
 mod databases;
 mod debug_command;
+mod delivery;
 mod dispatch;
 mod double;
 mod ending;
@@ -57,14 +60,18 @@ mod loading;
 mod lock;
 mod long_double;
 mod metrics;
+mod monitor;
+mod notifications;
 mod number;
 mod output;
 mod partition_set;
 mod pause;
+mod pubsub;
 mod random;
 mod reply;
 mod report;
 pub mod resp;
+mod secrets;
 mod server;
 mod service;
 mod settings;
@@ -77,6 +84,7 @@ pub mod stored;
 mod stream_id;
 mod stream_state;
 mod sync_policy;
+mod tracking;
 mod transaction;
 mod wait;
 

@@ -155,6 +155,14 @@ impl Reply<'_> {
         }
     }
 
+    /// A message that answers no request; its elements follow. RESP2 has no form of its own for it.
+    pub(crate) fn push(&mut self, len: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.array(len),
+            Protocol::Resp3 => self.header(b'>', Decimal::unsigned(len as u64)),
+        }
+    }
+
     /// Text for people.
     pub(crate) fn verbatim(&mut self, text: &str) {
         match self.protocol {
@@ -209,6 +217,7 @@ mod tests {
         let everything = |reply: &mut Reply<'_>| {
             reply.map(1);
             reply.set(1);
+            reply.push(2);
             reply.null();
             reply.null_array();
             reply.verbatim("text");
@@ -218,11 +227,11 @@ mod tests {
         };
         assert_eq!(
             written(Protocol::Resp2, everything),
-            "*2\r\n*1\r\n$-1\r\n*-1\r\n$4\r\ntext\r\n$5\r\nbytes\r\n:-5\r\n$3\r\n1.5\r\n"
+            "*2\r\n*1\r\n*2\r\n$-1\r\n*-1\r\n$4\r\ntext\r\n$5\r\nbytes\r\n:-5\r\n$3\r\n1.5\r\n"
         );
         assert_eq!(
             written(Protocol::Resp3, everything),
-            "%1\r\n~1\r\n_\r\n_\r\n=8\r\ntxt:text\r\n$5\r\nbytes\r\n:-5\r\n,1.5\r\n"
+            "%1\r\n~1\r\n>2\r\n_\r\n_\r\n=8\r\ntxt:text\r\n$5\r\nbytes\r\n:-5\r\n,1.5\r\n"
         );
     }
 

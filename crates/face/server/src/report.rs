@@ -20,6 +20,8 @@ pub(crate) struct Report {
     pub(crate) errors: BTreeMap<Box<[u8]>, u64>,
     /// Its clients, if they are requested.
     pub(crate) clients: Vec<Line>,
+    /// Its clients that are subscribed to something.
+    pub(crate) subscribers: usize,
     /// The most that a client has sent and is not executed, in bytes.
     pub(crate) input_len_max: usize,
     /// The most that waits for a client to read it, in bytes.
@@ -48,6 +50,8 @@ pub(crate) struct Line {
     pub(crate) laddr: SocketAddr,
     /// Whether the client waits for keys.
     pub(crate) waits: bool,
+    /// Whether it is subscribed to something.
+    pub(crate) is_subscriber: bool,
     /// The line of CLIENT LIST.
     pub(crate) text: String,
 }
@@ -71,6 +75,7 @@ impl Report {
         for (code, count) in &other.errors {
             *self.errors.entry(code.clone()).or_default() += count;
         }
+        self.subscribers += other.subscribers;
         self.input_len_max = self.input_len_max.max(other.input_len_max);
         self.output_len_max = self.output_len_max.max(other.output_len_max);
         self.buffer_bytes += other.buffer_bytes;
@@ -95,6 +100,7 @@ impl Line {
             addr: client.addr,
             laddr: client.laddr,
             waits: client.wait.is_some(),
+            is_subscriber: client.is_subscriber(),
             text,
         }
     }

@@ -18,6 +18,7 @@ use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::pause::Pause;
+use crate::pubsub::{Outbox, Subscribers};
 use crate::random::generator;
 use crate::report::{Details, Line, Report};
 use crate::resp::Args;
@@ -38,6 +39,8 @@ pub(crate) struct Service {
     /// The partitions that are this thread's, and served.
     pub(crate) own: PartitionSet,
     pub(crate) clients: Clients,
+    /// The subscriptions of the clients.
+    pub(crate) subscribers: Subscribers,
     pub(crate) shared: Arc<Shared>,
     /// The version of the copies from `shared`.
     version: u64,
@@ -106,11 +109,13 @@ impl Service {
     pub(crate) fn new(mut store: Store, shared: Arc<Shared>, thread: usize, run_id: &str) -> Self {
         let (common, version) = shared.common();
         store.ending = Arc::clone(&shared.ending);
+        store.outbox = Outbox::new(Arc::clone(&shared.registry));
         let mut service = Self {
             thread,
             own: store.here(),
             store,
             clients: Clients::default(),
+            subscribers: Subscribers::new(Arc::clone(&shared.registry), thread),
             slow: common.settings.slow(),
             settings: common.settings,
             shared,
@@ -144,6 +149,7 @@ impl Service {
         };
         service.store.inline_limits = service.settings.inline_limits.clone();
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
+        service.store.outbox.events = service.settings.events;
         service.tick();
         service.synced_ms = service.store.now_ms;
         service
@@ -176,6 +182,7 @@ impl Service {
         self.slow = common.settings.slow();
         self.settings = common.settings;
         self.store.inline_limits.clone_from(&self.settings.inline_limits);
+        self.store.outbox.events = self.settings.events;
         self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
         if common.saves != self.saves {
@@ -252,6 +259,7 @@ impl Service {
             counters: self.counters,
             commands: commands.map_or_else(BTreeMap::new, CommandStats::by_name),
             errors: commands.map_or_else(BTreeMap::new, |commands| commands.errors().clone()),
+            subscribers: self.clients.iter().filter(|client| client.is_subscriber()).count(),
             clients: lines.map(|client| Line::of(client, self.now)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
             output_len_max: buffers().map(|buffers| buffers.output_len).max().unwrap_or(0),
@@ -374,14 +382,15 @@ impl Service {
     /// longer than one may be.
     #[inline]
     pub(crate) fn check_output(&mut self, client: &mut Client, unread: usize, reply_len: usize) {
-        let output = &self.settings.limits.output;
+        let is_subscriber = client.is_subscriber();
+        let output = self.settings.output_limits(is_subscriber);
         let is_soft = output.soft > 0 && unread > output.soft;
         let since = is_soft.then(|| client.output_long_since.unwrap_or(self.now));
         client.output_long_since = since;
         let too_long =
             since.is_some_and(|since| self.now.saturating_duration_since(since) > output.soft_time);
         let is_stranger = !client.authenticated && self.settings.requirepass.is_some();
-        let len_max = self.settings.output_len_max();
+        let len_max = self.settings.output_len_max(is_subscriber);
         let len_max = if is_stranger { len_max.min(STRANGER_OUTPUT_MAX) } else { len_max };
         let is_too_much = unread > len_max || reply_len > self.settings.reply_len_max();
         if (too_long || is_too_much) && !client.killed {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::inline_limits::InlineLimits;
-use crate::{Config, DebugCommand, Limits, SyncPolicy};
+use crate::notifications::Events;
+use crate::{Config, DebugCommand, Limits, OutputLimits, SyncPolicy};
 
 /// The configuration as it is now.
 #[derive(Clone)]
@@ -34,6 +35,10 @@ pub(crate) struct Settings {
     pub(crate) slowlog_len_max: usize,
     /// The shortest time of a spike that LATENCY records, in milliseconds; 0: it records none.
     pub(crate) latency_threshold_ms: u64,
+    /// The keys that are remembered for clients that have read them; 0: no limit.
+    pub(crate) tracked_keys_max: usize,
+    /// The events about keys that are sent.
+    pub(crate) events: Events,
     pub(crate) databases: usize,
     /// The longest HyperLogLog that is kept sparse, in bytes.
     pub(crate) hll_sparse_len_max: usize,
@@ -54,9 +59,15 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The limits of what waits for a client that is subscribed to messages or not.
+    pub(crate) fn output_limits(&self, is_subscriber: bool) -> &OutputLimits {
+        if is_subscriber { &self.limits.pubsub_output } else { &self.limits.output }
+    }
+
     /// Bytes of replies that may wait for a client: not more than its limit, nor than that of all together.
-    pub(crate) fn output_len_max(&self) -> usize {
-        let hard = Some(self.limits.output.hard).filter(|&hard| hard > 0);
+    pub(crate) fn output_len_max(&self, is_subscriber: bool) -> usize {
+        let hard = self.output_limits(is_subscriber).hard;
+        let hard = Some(hard).filter(|&hard| hard > 0);
         hard.into_iter().chain(self.client_memory_max).min().unwrap_or(usize::MAX)
     }
 
@@ -65,7 +76,7 @@ impl Settings {
     /// limit again.
     pub(crate) fn reply_len_max(&self) -> usize {
         let share = self.client_memory_max.map_or(usize::MAX, |bytes| bytes / self.threads);
-        self.output_len_max().min(share)
+        self.output_len_max(false).min(share)
     }
 
     /// Writes a line to the operator's log.
@@ -104,6 +115,8 @@ impl Settings {
             slowlog_slower_than_us: 10_000,
             slowlog_len_max: 128,
             latency_threshold_ms: 0,
+            tracked_keys_max: 1_000_000,
+            events: Events::default(),
             databases: config.databases as usize,
             hll_sparse_len_max: 3000,
             bind: bind.join(" "),

@@ -15,6 +15,7 @@ use crate::latency::Latency;
 use crate::loading::Loading;
 use crate::lock::lock;
 use crate::pause::Pause;
+use crate::pubsub::{Inbox, Post, Registry};
 use crate::settings::Settings;
 use crate::shard::bell::Bell;
 use crate::slowlog::Slowlog;
@@ -51,6 +52,10 @@ pub(crate) struct Shared {
     pub(crate) backup: Mutex<Option<JoinHandle<()>>>,
     /// How many keys there are, as far as that takes long to find.
     pub(crate) key_counts: KeyCounts,
+    /// The subscriptions of all clients.
+    pub(crate) registry: Arc<Registry>,
+    /// By thread: the posts of other threads for its clients.
+    inboxes: Vec<Inbox>,
     /// Which partitions are served.
     pub(crate) loading: Loading,
     bells: Arc<[Bell]>,
@@ -96,6 +101,8 @@ impl Shared {
             backs_up: AtomicBool::new(false),
             backup: Mutex::default(),
             key_counts: KeyCounts::default(),
+            registry: Arc::new(Registry::new(bells.len())),
+            inboxes: bells.iter().map(|_| Inbox::default()).collect(),
             loading,
             bells,
         }
@@ -152,6 +159,23 @@ impl Shared {
     /// Whether all threads have finished their work.
     pub(crate) fn all_finished(&self) -> bool {
         self.unfinished.load(Ordering::Acquire) == 0 || self.failed.load(Ordering::Acquire)
+    }
+
+    /// Hands posts to a thread, for its clients, and wakes it. More may be lost already.
+    pub(crate) fn post(
+        &self,
+        thread: usize,
+        posts: impl Iterator<Item = Arc<Post>>,
+        is_lossy: bool,
+    ) {
+        self.inboxes[thread].push(posts, is_lossy);
+        self.bells[thread].ring_if_asleep();
+    }
+
+    /// The posts of other threads for the clients of a thread.
+    #[inline]
+    pub(crate) fn inbox(&self, thread: usize) -> &Inbox {
+        &self.inboxes[thread]
     }
 
     /// Wakes a thread.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use crate::resp::Args;
+use crate::secrets::is_secret;
 
 /// The slow commands, the newest first.
 #[derive(Debug, Default)]
@@ -77,19 +78,6 @@ pub(crate) fn shorten(args: Args<'_>) -> Vec<Vec<u8>> {
     words
 }
 
-/// Whether a word is the name or the password of a user: behind AUTH, alone or in HELLO, and behind
-/// `requirepass`.
-fn is_secret(args: Args<'_>, index: usize) -> bool {
-    let is = |at: Option<usize>, word: &str| {
-        at.and_then(|at| args.get(at))
-            .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    let (first, before) = (Some(0), index.checked_sub(1));
-    index > 0 && is(first, "auth")
-        || is(first, "hello") && (is(before, "auth") || is(index.checked_sub(2), "auth"))
-        || is(first, "config") && is(before, "requirepass")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +96,10 @@ mod tests {
                 "config set maxclients 5 RequirePass (redacted)",
             ),
             ("SET auth secret", "SET auth secret"),
+            (
+                "MIGRATE h 1 k 0 5 AUTH2 name secret KEYS a",
+                "MIGRATE h 1 k 0 5 AUTH2 (redacted) (redacted) KEYS a",
+            ),
         ] {
             let mut ranges = Vec::new();
             let mut at = 0;

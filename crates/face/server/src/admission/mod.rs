@@ -13,6 +13,7 @@ use crate::call::is;
 use crate::client::Client;
 use crate::commands::{self, Command, flags};
 use crate::failure::{FULL, Failure, Outcome, shown};
+use crate::reply::Protocol;
 use crate::resp::Args;
 use crate::service::Service;
 
@@ -89,6 +90,18 @@ fn check(service: &Service, client: &Client, command: &'static Command, args: Ar
     }
     if client.queue.is_some() && command.is(flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if client.is_monitor && (command.is(flags::READ) || command.is(flags::WRITE)) {
+        return Err("ERR Replica can't interact with the keyspace".into());
+    }
+    let reads_messages = client.is_subscriber() && client.protocol == Protocol::Resp2;
+    if reads_messages && !command.is(flags::WHILE_SUBSCRIBED) {
+        let name = command.full_name;
+        let text = format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+             this context"
+        );
+        return Err(text.into());
     }
     Ok(())
 }

@@ -132,7 +132,8 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     match call.args.get(2) {
         None => {}
         Some(word) if is(word, "TYPE") && call.args.len() == 4 => {
-            is_wanted.fill(is_normal(call.arg(3))?);
+            let class = Class::parse(call.arg(3))?;
+            is_wanted.iter_mut().zip(&lines).for_each(|(wanted, line)| *wanted = class.has(line));
         }
         Some(word) if is(word, "ID") && call.args.len() > 3 => {
             is_wanted.fill(false);
@@ -162,14 +163,33 @@ fn all(call: &mut Call<'_>) -> Vec<Line> {
     lines
 }
 
-/// Whether a type is normal, the type of all clients here; the other types are known, but have no clients.
-fn is_normal(word: &[u8]) -> Outcome<bool> {
-    match () {
-        () if is(word, "normal") => Ok(true),
-        () if ["master", "replica", "slave", "pubsub"].iter().any(|name| is(word, name)) => {
-            Ok(false)
+/// A type of clients.
+#[derive(Clone, Copy)]
+enum Class {
+    Normal,
+    Pubsub,
+    /// A type of which there are no clients here.
+    Replication,
+}
+
+impl Class {
+    fn parse(word: &[u8]) -> Outcome<Self> {
+        match () {
+            () if is(word, "normal") => Ok(Self::Normal),
+            () if is(word, "pubsub") => Ok(Self::Pubsub),
+            () if ["master", "replica", "slave"].iter().any(|name| is(word, name)) => {
+                Ok(Self::Replication)
+            }
+            () => Err(Failure::quoting("ERR Unknown client type '", word, "'")),
         }
-        () => Err(Failure::quoting("ERR Unknown client type '", word, "'")),
+    }
+
+    fn has(self, client: &Line) -> bool {
+        match self {
+            Self::Normal => !client.is_subscriber,
+            Self::Pubsub => client.is_subscriber,
+            Self::Replication => false,
+        }
     }
 }
 
@@ -179,8 +199,7 @@ struct Filter {
     id: Option<u64>,
     addr: Option<String>,
     laddr: Option<String>,
-    /// The requested type or user has no clients.
-    nobody: bool,
+    class: Option<Class>,
     spare_me: bool,
 }
 
@@ -199,7 +218,7 @@ impl Filter {
                 }
                 () if is(word, "ADDR") => filter.addr = Some(text()),
                 () if is(word, "LADDR") => filter.laddr = Some(text()),
-                () if is(word, "TYPE") => filter.nobody |= !is_normal(value)?,
+                () if is(word, "TYPE") => filter.class = Some(Class::parse(value)?),
                 () if is(word, "USER") => {
                     if value != b"default" {
                         return Err(Failure::quoting("ERR No such user '", value, "'"));
@@ -222,7 +241,7 @@ impl Filter {
         let is_addr = |wanted: &Option<String>, addr: std::net::SocketAddr| {
             wanted.as_ref().is_none_or(|wanted| *wanted == addr.to_string())
         };
-        !self.nobody
+        self.class.is_none_or(|class| class.has(client))
             && self.id.is_none_or(|id| id == client.id)
             && is_addr(&self.addr, client.addr)
             && is_addr(&self.laddr, client.laddr)
@@ -329,6 +348,10 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CAPA <capability> [<capability> ...]",
         "    Names what this connection is capable of; no reply depends on it.",
+        "CACHING (YES|NO)",
+        "    Has the keys that the next command reads remembered, or not, by OPTIN or OPTOUT.",
+        "GETREDIR",
+        "    Returns the number of the connection that is told of changes instead.",
         "GETNAME",
         "    Returns the name of this connection.",
         "ID",
@@ -337,9 +360,9 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Describes this connection.",
         "KILL <ip:port>",
         "    Disconnects a client.",
-        "KILL [ID <id>] [ADDR <ip:port>] [LADDR <ip:port>] [TYPE normal] [USER <name>] [SKIPME yes|no]",
+        "KILL [ID <id>] [ADDR <ip:port>] [LADDR <ip:port>] [TYPE normal|pubsub] [USER <name>] [SKIPME yes|no]",
         "    Disconnects the clients that fit.",
-        "LIST [TYPE normal] [ID <id> ...]",
+        "LIST [TYPE normal|pubsub] [ID <id> ...]",
         "    Describes connections.",
         "MAINT_NOTIFICATIONS ON|OFF [<option> <value> ...]",
         "    Asks to be told of maintenance; there is none here.",
@@ -355,6 +378,10 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Names the library of this connection.",
         "SETNAME <name>",
         "    Names this connection.",
+        "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]] [OPTIN] [OPTOUT] [NOLOOP]",
+        "    Lets this connection be told when keys change that it has read, or that begin with a prefix.",
+        "TRACKINGINFO",
+        "    Tells how this connection is told of changes.",
         "UNPAUSE",
         "    Ends a pause.",
         "HELP",

@@ -6,6 +6,7 @@ use crate::call::Call;
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
 use crate::listener;
+use crate::notifications::Events;
 use crate::number::parse_i64;
 use crate::resp::Args;
 use crate::service::Service;
@@ -74,10 +75,13 @@ static PARAMETERS: &[Parameter] = &[
     settable(
         "client-output-buffer-limit",
         |service| {
-            let output = &service.settings.limits.output;
-            let seconds = output.soft_time.as_secs();
-            // There are no replicas, and no subscribers.
-            format!("normal {} {} {seconds} slave 0 0 0 pubsub 0 0 0", output.hard, output.soft)
+            let limits = &service.settings.limits;
+            let class = |output: &OutputLimits| {
+                format!("{} {} {}", output.hard, output.soft, output.soft_time.as_secs())
+            };
+            let (normal, pubsub) = (class(&limits.output), class(&limits.pubsub_output));
+            // There are no replicas.
+            format!("normal {normal} slave 0 0 0 pubsub {pubsub}")
         },
         set_output_limits,
     ),
@@ -160,6 +164,16 @@ static PARAMETERS: &[Parameter] = &[
     limit!("set-max-listpack-entries", set_entries),
     limit!("set-max-listpack-value", set_value),
     fixed("maxmemory-policy", |_| "noeviction".to_owned()),
+    settable(
+        "notify-keyspace-events",
+        |service| service.settings.events.to_string(),
+        |settings, value| {
+            let events = Events::parse(value);
+            let wrong = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            settings.events = events.ok_or(wrong)?;
+            Ok(())
+        },
+    ),
     fixed("port", |service| service.settings.port.to_string()),
     settable(
         "latency-monitor-threshold",
@@ -263,6 +277,14 @@ static PARAMETERS: &[Parameter] = &[
         |service| service.settings.inline_limits.sorted_set_value.to_string(),
         set_sorted_set_value,
     ),
+    settable(
+        "tracking-table-max-keys",
+        |service| service.settings.tracked_keys_max.to_string(),
+        |settings, value| {
+            settings.tracked_keys_max = integer(value, 0..=i64::MAX)? as usize;
+            Ok(())
+        },
+    ),
 ];
 
 /// Settings that Redis has and this server has not, or not as one that could be another.
@@ -289,7 +311,7 @@ static OTHER_NAMES: &[&str] = &[
     "logfile", "loglevel", "lua-time-limit",
     "masterauth", "masteruser", "maxmemory-eviction-tenacity", "maxmemory-samples",
     "min-replicas-max-lag", "min-replicas-to-write", "min-slaves-max-lag", "min-slaves-to-write",
-    "no-appendfsync-on-rewrite", "notify-keyspace-events", "oom-score-adj", "oom-score-adj-values",
+    "no-appendfsync-on-rewrite", "oom-score-adj", "oom-score-adj-values",
     "pidfile", "proc-title-template", "propagation-error-behavior", "protected-mode",
     "rdb-del-sync-files", "rdb-save-incremental-fsync", "rdbchecksum", "rdbcompression",
     "repl-backlog-size", "repl-backlog-ttl", "repl-disable-tcp-nodelay", "repl-diskless-load",
@@ -307,8 +329,7 @@ static OTHER_NAMES: &[&str] = &[
     "tls-client-key-file-pass", "tls-cluster", "tls-dh-params-file", "tls-key-file",
     "tls-key-file-pass", "tls-port", "tls-prefer-server-ciphers", "tls-protocols",
     "tls-replication", "tls-session-cache-size", "tls-session-cache-timeout", "tls-session-caching",
-    "tracking-table-max-keys", "unixsocket", "unixsocketperm",
-   
+    "unixsocket", "unixsocketperm",
 ];
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
@@ -476,7 +497,7 @@ fn bytes(value: &[u8], range: std::ops::RangeInclusive<usize>) -> Result<usize, 
     }
 }
 
-/// Limits by class: `normal <hard> <soft> <seconds>`. The classes of Redis' that no client is of may be named, too.
+/// Limits by class: `normal <hard> <soft> <seconds>`. The class of replicas, which no client is of, may be named, too.
 fn set_output_limits(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
     let words: Vec<_> =
         value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
@@ -497,6 +518,8 @@ fn set_output_limits(settings: &mut Settings, value: &[u8]) -> Result<(), String
         };
         if crate::call::is(class[0], "normal") {
             settings.limits.output = limits;
+        } else if crate::call::is(class[0], "pubsub") {
+            settings.limits.pubsub_output = limits;
         }
     }
     Ok(())

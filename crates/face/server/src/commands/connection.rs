@@ -7,13 +7,21 @@ use crate::number::parse_i64;
 use crate::reply::Protocol;
 
 use super::client::check_name;
-use super::transactions;
+use super::{monitor, pubsub, tracking, transactions};
 
 /// The version of Redis whose commands and replies these are.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {
+        // Between messages, the reply has the form of one.
+        1 | 2 if call.client.is_subscriber() && call.client.protocol == Protocol::Resp2 => {
+            let text = call.arg(1);
+            let mut reply = call.reply();
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(text);
+        }
         1 => call.reply().simple("PONG"),
         2 => {
             let text = call.arg(1);
@@ -44,10 +52,13 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     transactions::leave(call.service, call.client);
-    let Client { id, addr, laddr, fd, authenticated, stranger_since, .. } = *call.client;
-    let place = call.client.place;
+    pubsub::leave(call.service, call.client);
+    monitor::leave(call.service, call.client);
+    tracking::leave(call.service, call.client);
+    let Client { id, place, next_post, addr, laddr, fd, authenticated, stranger_since, .. } =
+        *call.client;
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
-    client.place = place;
+    (client.place, client.next_post) = (place, next_post);
     client.authenticated = call.service.settings.requirepass.is_none();
     // A client that has not authenticated gains no time by RESET.
     client.stranger_since = if authenticated { call.service.now } else { stranger_since };

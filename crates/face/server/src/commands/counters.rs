@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::failure::{NOT_A_FLOAT, NOT_AN_INTEGER, Outcome};
 use crate::long_double::LongDouble;
+use crate::notifications::EventClass;
 use crate::number::{Decimal, parse_i64};
 use crate::store::{Encoding, NewDeadline};
 
@@ -35,6 +36,7 @@ fn add(call: &mut Call<'_>, amount: i64) -> Outcome {
     let new = old.checked_add(amount).ok_or("ERR increment or decrement would overflow")?;
     let text = Decimal::new(new);
     call.service.store.put(call.client.db, key, text.as_bytes(), NewDeadline::Keep)?;
+    call.notify(EventClass::String, "incrby", key);
     call.reply().integer(new);
     Ok(())
 }
@@ -51,6 +53,7 @@ pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
     if text.len() <= EMBEDDED_LEN_MAX {
         call.service.store.note_encoding(call.client.db, key, Encoding::Embedded);
     }
+    call.notify(EventClass::String, "incrbyfloat", key);
     call.reply().bulk(text.as_bytes());
     Ok(())
 }

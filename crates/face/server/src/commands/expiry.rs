@@ -2,6 +2,7 @@
 
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome};
+use crate::notifications::EventClass;
 
 use super::options::Clock;
 
@@ -81,9 +82,13 @@ fn set(call: &mut Call<'_>, clock: Clock, command: &str) -> Outcome {
     let done = store.contains(db, key)? && condition.allows(store.deadline(db, key), new);
     if done {
         match u64::try_from(new) {
-            Ok(new) if new > store.now_ms => store.set_deadline(db, key, Some(new))?,
+            Ok(new) if new > store.now_ms => {
+                store.set_deadline(db, key, Some(new))?;
+                store.notify(EventClass::Generic, "expire", db, key);
+            }
             _ => {
                 store.remove(db, key)?;
+                store.notify(EventClass::Generic, "del", db, key);
             }
         }
     }
@@ -97,6 +102,7 @@ pub(super) fn persist(call: &mut Call<'_>) -> Outcome {
     let expires = store.contains(db, key)? && store.deadline(db, key).is_some();
     if expires {
         store.set_deadline(db, key, None)?;
+        store.notify(EventClass::Generic, "persist", db, key);
     }
     call.reply().flag(expires);
     Ok(())

@@ -8,6 +8,7 @@ use crate::call::{Call, is};
 use crate::clock::unix_time;
 use crate::failure::Outcome;
 use crate::key_counts::Moment;
+use crate::pubsub::Kind;
 use crate::report::{Details, Report};
 use crate::service::Service;
 
@@ -90,6 +91,8 @@ fn clients(service: &Service, report: &Report, text: &mut String) {
         "connected_clients": service.shared.clients.load(Ordering::Relaxed),
         "cluster_connections": 0,
         "maxclients": service.settings.client_count_max,
+        "tracking_clients": service.shared.registry.watchers.trackers(),
+        "pubsub_clients": report.subscribers,
         "client_recent_max_input_buffer": report.input_len_max,
         "client_recent_max_output_buffer": report.output_len_max,
         "blocked_clients": report.blocked,
@@ -148,7 +151,7 @@ fn persistence(service: &Service, report: &Report, text: &mut String) {
     }
 }
 
-fn stats(_: &Service, report: &Report, text: &mut String) {
+fn stats(service: &Service, report: &Report, text: &mut String) {
     let counters = report.counters;
     lines!(text,
         "total_connections_received": counters.connections,
@@ -162,6 +165,12 @@ fn stats(_: &Service, report: &Report, text: &mut String) {
         "evicted_clients": counters.evicted_clients,
         "keyspace_hits": counters.key_hits,
         "keyspace_misses": counters.key_misses,
+        "pubsub_channels": service.shared.registry.len(Kind::Channel),
+        "pubsub_patterns": service.shared.registry.len(Kind::Pattern),
+        "pubsubshard_channels": service.shared.registry.len(Kind::Shard),
+        "tracking_total_keys": service.shared.registry.watchers.tracked.keys(),
+        "tracking_total_items": service.shared.registry.watchers.tracked.items(),
+        "tracking_total_prefixes": service.shared.registry.len(Kind::Prefix),
         "total_error_replies": counters.errors,
         "total_changes": report.changes,
         "total_syncs": counters.syncs,

@@ -2,12 +2,16 @@
 
 use crate::call::{Call, is};
 use crate::failure::{NO_SUCH_KEY, Outcome, SYNTAX};
+use crate::notifications::EventClass;
 
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
     for key in call.args.from(1) {
         call.check_ending()?;
-        count += i64::from(call.service.store.remove(call.client.db, key)?);
+        if call.service.store.remove(call.client.db, key)? {
+            call.notify(EventClass::Generic, "del", key);
+            count += 1;
+        }
     }
     call.reply().integer(count);
     Ok(())
@@ -62,7 +66,10 @@ fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
     if from == to || (!replace && call.service.store.contains(db, to)?) {
         return Ok(false);
     }
-    Ok(call.service.store.rename((db, from), (db, to))?)
+    call.service.store.rename((db, from), (db, to))?;
+    call.notify(EventClass::Generic, "rename_from", from);
+    call.notify(EventClass::Generic, "rename_to", to);
+    Ok(true)
 }
 
 pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
@@ -87,6 +94,7 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
     let copied = exists && (replace || !call.service.store.contains(to_db, to)?);
     if copied {
         call.service.store.copy((from_db, from), (to_db, to))?;
+        call.service.store.notify(EventClass::Generic, "copy_to", to_db, to);
     }
     call.reply().flag(copied);
     Ok(())
@@ -101,6 +109,8 @@ pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
     let moved = exists && !call.service.store.contains(to, key)?;
     if moved {
         call.service.store.rename((from, key), (to, key))?;
+        call.service.store.notify(EventClass::Generic, "move_from", from, key);
+        call.service.store.notify(EventClass::Generic, "move_to", to, key);
     }
     call.reply().flag(moved);
     Ok(())

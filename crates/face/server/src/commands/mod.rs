@@ -34,8 +34,10 @@ mod lists;
 mod lolwut;
 mod long_reply;
 mod memory;
+pub(crate) mod monitor;
 mod object;
 mod options;
+pub(crate) mod pubsub;
 mod ranges;
 mod replication;
 mod scan;
@@ -48,6 +50,7 @@ mod streams;
 mod strings;
 mod table;
 mod tips;
+pub(crate) mod tracking;
 pub(crate) mod transactions;
 
 pub(crate) use sort::reads_patterns;

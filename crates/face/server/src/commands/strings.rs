@@ -2,6 +2,7 @@
 
 use crate::call::{Call, string};
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, TOO_LONG};
+use crate::notifications::EventClass;
 use crate::number::parse_i64;
 use crate::store::{Encoding, NewDeadline};
 use crate::stored::STRING_LEN_MAX;
@@ -59,7 +60,7 @@ fn part(value: &[u8], start: i64, end: i64) -> &[u8] {
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     let (key, value) = (call.arg(1), call.arg(2));
     if call.args.len() == 3 {
-        call.service.store.put(call.client.db, key, value, NewDeadline::Clear)?;
+        put(call, key, value)?;
         call.reply().ok();
         return Ok(());
     }
@@ -69,6 +70,9 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     let looks = options.get || options.condition.is_some() || options.keep_ttl;
     let old = if looks { call.service.store.get(call.client.db, key)? } else { None };
     let exists = old.is_some();
+    if options.get && !exists {
+        call.notify(EventClass::KeyMiss, "keymiss", key);
+    }
     let old = if options.get || compares { string(old)? } else { None };
     let refused = match options.condition {
         None => false,
@@ -76,7 +80,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         Some(condition) => (condition == Condition::Present) != exists,
     };
     if !refused {
-        call.service.store.put(call.client.db, key, value, deadline)?;
+        put_until(call, key, value, deadline)?;
     }
     match (options.get, refused) {
         (true, _) => call.reply().bulk_or_null(old.as_deref()),
@@ -86,11 +90,27 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// Sets a value that does not expire, for SET and its kin.
+fn put(call: &mut Call<'_>, key: &[u8], value: &[u8]) -> Outcome {
+    put_until(call, key, value, NewDeadline::Clear)
+}
+
+/// Sets a value and its deadline, for SET and its kin.
+#[inline]
+fn put_until(call: &mut Call<'_>, key: &[u8], value: &[u8], deadline: NewDeadline) -> Outcome {
+    call.service.store.put(call.client.db, key, value, deadline)?;
+    call.notify(EventClass::String, "set", key);
+    if let NewDeadline::At(_) = deadline {
+        call.notify(EventClass::Generic, "expire", key);
+    }
+    Ok(())
+}
+
 pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
     let key = call.arg(1);
     let absent = !call.contains(key)?;
     if absent {
-        call.service.store.put(call.client.db, key, call.arg(2), NewDeadline::Clear)?;
+        put(call, key, call.arg(2))?;
     }
     call.reply().flag(absent);
     Ok(())
@@ -106,8 +126,7 @@ pub(super) fn psetex(call: &mut Call<'_>) -> Outcome {
 
 fn set_expiring(call: &mut Call<'_>, clock: Clock, command: &str) -> Outcome {
     let deadline = options::deadline(call, clock, call.arg(2), command)?;
-    let (db, key, value) = (call.client.db, call.arg(1), call.arg(3));
-    call.service.store.put(db, key, value, NewDeadline::At(deadline))?;
+    put_until(call, call.arg(1), call.arg(3), NewDeadline::At(deadline))?;
     call.reply().ok();
     Ok(())
 }
@@ -115,7 +134,7 @@ fn set_expiring(call: &mut Call<'_>, clock: Clock, command: &str) -> Outcome {
 pub(super) fn getset(call: &mut Call<'_>) -> Outcome {
     let key = call.arg(1);
     let old = call.read(key)?;
-    call.service.store.put(call.client.db, key, call.arg(2), NewDeadline::Clear)?;
+    put(call, key, call.arg(2))?;
     call.reply().bulk_or_null(old.as_deref());
     Ok(())
 }
@@ -125,6 +144,7 @@ pub(super) fn getdel(call: &mut Call<'_>) -> Outcome {
     let old = call.read(key)?;
     if old.is_some() {
         call.service.store.remove(call.client.db, key)?;
+        call.notify(EventClass::Generic, "del", key);
     }
     call.reply().bulk_or_null(old.as_deref());
     Ok(())
@@ -140,10 +160,15 @@ pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
     match options.deadline(call, "getex")? {
         Some(at) if at <= call.service.store.now_ms => {
             call.service.store.remove(db, key)?;
+            call.notify(EventClass::Generic, "del", key);
         }
-        Some(at) => call.service.store.set_deadline(db, key, Some(at))?,
+        Some(at) => {
+            call.service.store.set_deadline(db, key, Some(at))?;
+            call.notify(EventClass::Generic, "expire", key);
+        }
         None if options.persist && call.service.store.deadline(db, key).is_some() => {
             call.service.store.set_deadline(db, key, None)?;
+            call.notify(EventClass::Generic, "persist", key);
         }
         None => {}
     }
@@ -184,7 +209,7 @@ fn set_pairs(call: &mut Call<'_>) -> Outcome {
     let mut words = call.args.from(1).iter();
     while let (Some(key), Some(value)) = (words.next(), words.next()) {
         call.check_ending()?;
-        call.service.store.put(call.client.db, key, value, NewDeadline::Clear)?;
+        put(call, key, value)?;
     }
     Ok(())
 }
@@ -238,6 +263,7 @@ pub(super) fn append(call: &mut Call<'_>) -> Outcome {
         value.extend_from_slice(old);
         value.extend_from_slice(tail);
     })?;
+    call.notify(EventClass::String, "append", key);
     call.reply().integer(len as i64);
     Ok(())
 }
@@ -260,6 +286,7 @@ pub(super) fn setrange(call: &mut Call<'_>) -> Outcome {
         value.extend_from_slice(text);
         value.extend_from_slice(old.get(end..).unwrap_or_default());
     })?;
+    call.notify(EventClass::String, "setrange", key);
     call.reply().integer(len as i64);
     Ok(())
 }

@@ -8,8 +8,8 @@ use crate::resp::Args;
 use super::{
     admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters, debug,
     digest, expiry, fields, geo, geo_search, hashes, hyperloglog, increx, info, keys, latency, lcs,
-    lists, lolwut, memory, object, replication, scan, set_algebra, sets, slowlog, sort,
-    sorted_sets, streams, strings, transactions,
+    lists, lolwut, memory, monitor, object, pubsub, replication, scan, set_algebra, sets, slowlog,
+    sort, sorted_sets, streams, strings, tracking, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -71,6 +71,7 @@ pub(crate) enum Group {
     Hash,
     List,
     HyperLogLog,
+    PubSub,
     Server,
     Set,
     SortedSet,
@@ -93,6 +94,7 @@ impl Group {
             Self::SortedSet => "sorted-set",
             Self::Stream => "stream",
             Self::HyperLogLog => "hyperloglog",
+            Self::PubSub => "pubsub",
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
@@ -112,6 +114,7 @@ impl Group {
             Self::SortedSet => Some("sortedset"),
             Self::Stream => Some("stream"),
             Self::HyperLogLog => Some("hyperloglog"),
+            Self::PubSub => Some("pubsub"),
             Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
@@ -169,6 +172,13 @@ pub(crate) mod flags {
     /// It may let its client wait for its keys.
     pub(crate) const BLOCKS: u32 = 1 << 19;
 
+    /// It is about messages.
+    pub(crate) const PUBSUB: u32 = 1 << 22;
+    /// A client may send it while it reads messages over RESP2.
+    pub(crate) const WHILE_SUBSCRIBED: u32 = 1 << 23;
+    /// Its replies are messages, which CLIENT REPLY does not silence.
+    pub(crate) const PUSHES: u32 = 1 << 24;
+
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
@@ -179,6 +189,7 @@ pub(crate) mod flags {
         (NO_AUTH, "no_auth"),
         (NO_MULTI, "no_multi"),
         (BLOCKS, "blocking"),
+        (PUBSUB, "pubsub"),
     ];
 }
 
@@ -316,8 +327,8 @@ const fn part(
 }
 
 use Group::{
-    Bitmap, Cluster, Connection, Generic, Geo, Hash, HyperLogLog, List, Server, Set, SortedSet,
-    Stream, String as Text, Transactions,
+    Bitmap, Cluster, Connection, Generic, Geo, Hash, HyperLogLog, List, PubSub, Server, Set,
+    SortedSet, Stream, String as Text, Transactions,
 };
 use flags::*;
 
@@ -334,6 +345,7 @@ const OPEN: u32 = FAST | NO_AUTH;
 /// The keys of XREAD and XREADGROUP.
 const STREAMS: MoreKeys =
     MoreKeys::HalfBehind("STREAMS", &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]);
+const SUBSCRIBING: u32 = PUBSUB | WHILE_SUBSCRIBED | PUSHES;
 
 /// All commands, by group.
 #[rustfmt::skip]
@@ -567,7 +579,9 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("auth", -2, OPEN, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
         part("client|capa", -3, 0, Connection, "8.0.0", "Names capabilities of the client; no reply depends on them", client::capa),
+        part("client|caching", 3, 0, Connection, "6.0.0", "Has the keys that are read next remembered, or not", tracking::caching),
         part("client|getname", 2, 0, Connection, "2.6.9", "Returns the client's name", client::getname),
+        part("client|getredir", 2, 0, Connection, "6.0.0", "Returns the client that is told of changes instead", tracking::getredir),
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
         part("client|id", 2, 0, Connection, "5.0.0", "Returns the client's number", client::id),
         part("client|info", 2, 0, Connection, "6.2.0", "Describes this client", client::info),
@@ -580,15 +594,34 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
         part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
         part("client|setname", 3, 0, Connection, "2.6.9", "Sets the client's name", client::setname),
+        part("client|tracking", -3, 0, Connection, "6.0.0", "Lets the client be told when keys change", tracking::tracking),
+        part("client|trackinginfo", 2, 0, Connection, "6.2.0", "Tells how the client is told of changes", tracking::trackinginfo),
         part("client|unblock", -3, ADMIN | ALL_THREADS, Connection, "5.0.0", "Ends the wait of a client for keys", client::unblock),
         part("client|unpause", 2, ADMIN, Connection, "6.2.0", "Lets waiting clients go on", client::unpause),
     ]),
     new("echo", 2, FAST, Connection, "1.0.0", "Returns its argument", connection::echo),
     new("hello", -1, OPEN, Connection, "6.0.0", "Greets the server and chooses the protocol", connection::hello),
-    new("ping", -1, FAST, Connection, "1.0.0", "Asks for a sign of life", connection::ping),
-    new("quit", -1, OPEN | NOT_QUEUED, Connection, "1.0.0", "Closes the connection", connection::quit),
-    new("reset", 1, OPEN | NOT_QUEUED, Connection, "6.2.0", "Makes the connection as new", connection::reset),
+    new("ping", -1, FAST | WHILE_SUBSCRIBED, Connection, "1.0.0", "Asks for a sign of life", connection::ping),
+    new("quit", -1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED, Connection, "1.0.0", "Closes the connection", connection::quit),
+    new("reset", 1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED, Connection, "6.2.0", "Makes the connection as new", connection::reset),
     new("select", 2, FAST, Connection, "1.0.0", "Selects a database", connection::select),
+
+    new("psubscribe", -2, SUBSCRIBING, PubSub, "2.0.0", "Subscribes to all channels that match patterns", pubsub::psubscribe),
+    new("publish", 3, PUBSUB | FAST, PubSub, "2.0.0", "Sends a message to a channel", pubsub::publish),
+    new("pubsub", -2, 0, PubSub, "2.8.0", "Commands about subscriptions", pubsub::help).with(&[
+        part("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "Lists channels that have subscribers", pubsub::channels),
+        part("pubsub|help", 2, 0, PubSub, "6.2.0", "Lists the subcommands", pubsub::help),
+        part("pubsub|numpat", 2, PUBSUB, PubSub, "2.8.0", "Counts the patterns that have subscribers", pubsub::numpat),
+        part("pubsub|numsub", -2, PUBSUB, PubSub, "2.8.0", "Counts the subscribers of channels", pubsub::numsub),
+        part("pubsub|shardchannels", -2, PUBSUB, PubSub, "7.0.0", "Lists channels of shards that have subscribers", pubsub::shardchannels),
+        part("pubsub|shardnumsub", -2, PUBSUB, PubSub, "7.0.0", "Counts the subscribers of channels of shards", pubsub::shardnumsub),
+    ]),
+    new("punsubscribe", -1, SUBSCRIBING, PubSub, "2.0.0", "Ends subscriptions to patterns", pubsub::punsubscribe),
+    new("spublish", 3, PUBSUB | FAST, PubSub, "7.0.0", "Sends a message to a channel of a shard", pubsub::spublish),
+    new("ssubscribe", -2, SUBSCRIBING, PubSub, "7.0.0", "Subscribes to channels of shards", pubsub::ssubscribe),
+    new("subscribe", -2, SUBSCRIBING, PubSub, "2.0.0", "Subscribes to channels", pubsub::subscribe),
+    new("sunsubscribe", -1, SUBSCRIBING, PubSub, "7.0.0", "Ends subscriptions to channels of shards", pubsub::sunsubscribe),
+    new("unsubscribe", -1, SUBSCRIBING, PubSub, "2.0.0", "Ends subscriptions to channels", pubsub::unsubscribe),
 
     new("asking", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("cluster", -2, 0, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse).with(&[
@@ -686,6 +719,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("psync", -3, ADMIN | NO_MULTI, Server, "2.8.0", "Is refused: there is no replication", replication::refuse),
     new("replconf", -1, ADMIN, Server, "3.0.0", "Is refused: there is no replication", replication::refuse),
     new("replicaof", 3, ADMIN, Server, "5.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
+    new("monitor", 1, ADMIN, Server, "1.0.0", "Lets the client get the commands of all clients", monitor::monitor),
     new("role", 1, FAST | ADMIN, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
     new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
     new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
@@ -805,6 +839,40 @@ mod tests {
             let found = whole.subcommand(part.name.to_ascii_uppercase().as_bytes()).unwrap();
             assert!(std::ptr::eq(found, part));
         }
+    }
+
+    #[test]
+    fn no_two_flags_are_one() {
+        let all = [
+            WRITE,
+            READ,
+            DENY_OOM,
+            ADMIN,
+            FAST,
+            NO_AUTH,
+            NO_MULTI,
+            NOT_QUEUED,
+            EXECUTES,
+            MANY_KEYS,
+            DANGEROUS,
+            ALL_KEYS,
+            SCANS,
+            ALL_THREADS,
+            ALONE,
+            TIMES,
+            AWAITS,
+            PROTECTED,
+            HAS_OTHERS,
+            GATHERS,
+            PATTERNS,
+            BLOCKS,
+            PUBSUB,
+            WHILE_SUBSCRIBED,
+            PUSHES,
+        ];
+        let or = all.iter().fold(0, |or, flag| or | flag);
+        assert!(all.iter().all(|flag| flag.is_power_of_two()));
+        assert_eq!(or.count_ones() as usize, all.len());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{EventLoop, FIRST_CONNECTION};
 use crate::client::Client;
-use crate::commands::transactions;
+use crate::commands::{monitor, pubsub, tracking, transactions};
 use crate::connection::Connection;
 use crate::listener;
 use crate::partition_set::PartitionSet;
@@ -66,8 +66,7 @@ impl EventLoop {
         let is_in = self.service.settings.requirepass.is_none();
         let arrival = Arrival { socket, addr, client_id: self.next_client_id, is_in };
         self.next_client_id += 1;
-        let thread = self.next_thread;
-        self.next_thread = (thread + 1) % self.shared.threads();
+        let thread = self.shared.registry.thread_of(arrival.client_id);
         match &mut self.peers {
             Some(peers) if thread != self.service.thread => {
                 peers.mailbox.send(thread, Message::Welcome(arrival));
@@ -103,6 +102,7 @@ impl EventLoop {
         let connection = Box::new(Connection::new(socket));
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
         self.service.clients.insert(place, client);
+        self.shared.registry.add_client(client_id);
         self.connections[place] = Some(connection);
     }
 
@@ -141,6 +141,10 @@ impl EventLoop {
             client.forget(&self.shared.client_memory, self.service.thread);
             transactions::leave(&mut self.service, &mut client);
             wait::leave(&mut self.service, &mut client);
+            pubsub::leave(&mut self.service, &mut client);
+            monitor::leave(&mut self.service, &mut client);
+            tracking::leave(&mut self.service, &mut client);
+            self.shared.registry.remove_client(client_id);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
         }
         if let Some(mut connection) = self.connections[place].take() {

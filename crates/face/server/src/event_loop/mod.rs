@@ -6,8 +6,8 @@
 //! that arrive together, from one client or from many, share one fence.
 //!
 //! With several threads, a turn begins with receiving the messages of the others and ends with sending those for them:
-//! requests leave before the fence, so that their owners work meanwhile; replies and parts of the store leave behind
-//! it. An idle thread sleeps in the poll, and the next thread that sends it a message wakes it.
+//! requests leave before the fence, so that their owners work meanwhile; replies, posts and parts of the store leave
+//! behind it. An idle thread sleeps in the poll, and the next thread that sends it a message wakes it.
 //!
 //! Readiness is edge-triggered: a connection remembers that it may be read from or written to, and is listed for the
 //! next turn as long as it has work left. A turn does a bounded part of a connection's work, so that a client with a
@@ -17,6 +17,8 @@
 mod arrivals;
 mod eviction;
 mod exchange;
+mod invalidations;
+mod posts;
 mod waiting;
 mod withhold;
 
@@ -80,14 +82,14 @@ pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     /// The other threads, if there are any.
     peers: Option<Box<Peers>>,
-    /// The thread that the next connection is for.
-    next_thread: usize,
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are empty.
     free: Vec<usize>,
     ahead: Ahead,
     /// Connections to serve in this turn.
     listed: Vec<usize>,
+    /// Connections that have got posts in this turn.
+    posted: Vec<usize>,
     /// Connections whose next request waits for a pause to end.
     paused: Vec<usize>,
     /// Connections whose next request waits for a partition that is still recovered.
@@ -146,11 +148,11 @@ impl EventLoop {
             shared: Arc::clone(&service.shared),
             service,
             peers,
-            next_thread: 0,
             connections: Vec::new(),
             free: Vec::new(),
             ahead: Ahead::default(),
             listed: Vec::new(),
+            posted: Vec::new(),
             paused: Vec::new(),
             unready: Vec::new(),
             ready: PartitionSet::EMPTY,
@@ -298,6 +300,8 @@ impl EventLoop {
     /// messages of other threads when it began.
     fn wait(&mut self, events: &mut Events, timeout: Duration) -> Result<bool, Error> {
         let may_sleep = self.peers.as_ref().is_none_or(|peers| peers.mailbox.fall_asleep());
+        // Looked at behind the announcement of the sleep, as the rings are.
+        let may_sleep = may_sleep && !self.has_posts();
         let polled = self.poll.poll(events, Some(if may_sleep { timeout } else { Duration::ZERO }));
         if let Some(peers) = &self.peers {
             peers.mailbox.wake_up();
@@ -346,6 +350,10 @@ impl EventLoop {
         }
         if self.peers.is_some() {
             self.receive();
+            self.relieve_outbox();
+        }
+        if self.has_posts() {
+            self.take_posts();
         }
         if !self.awaiting.is_empty() {
             self.resume_awaiting();
@@ -359,6 +367,7 @@ impl EventLoop {
             self.prefetch(group);
             for &place in group {
                 self.serve(place);
+                self.relieve_outbox();
                 if can_evict && self.service.is_short(false) {
                     can_evict = self.evict();
                 }
@@ -369,9 +378,7 @@ impl EventLoop {
         if let Some(peers) = &mut self.peers {
             self.must_retry |= peers.send_requests(&mut self.service);
         }
-        if let Err(error) = self.sync() {
-            self.withhold(error);
-        }
+        self.settle();
         if self.service.some_killed {
             self.close_killed();
         }
@@ -381,6 +388,7 @@ impl EventLoop {
         for &place in &served {
             self.answer(place);
         }
+        self.answer_posted();
         if let Some(peers) = &mut self.peers {
             peers.mailbox.flush();
             self.must_retry |= std::mem::take(&mut peers.mailbox.made_room);
@@ -462,6 +470,10 @@ impl EventLoop {
     /// Executes the requests of a connection that have arrived; behind each that changes a key, those of clients that wait
     /// for it.
     fn serve(&mut self, place: usize) {
+        // Messages that were sent before a client ends its subscription reach it.
+        if self.has_posts() && self.service.clients.get(place).is_some_and(Client::gets_posts) {
+            self.take_posts();
+        }
         loop {
             self.serve_once(place);
             if !self.service.store.has_ready {
@@ -664,6 +676,7 @@ impl EventLoop {
         }
         self.relieve();
         self.ticks = self.ticks.wrapping_add(1);
+        self.service.store.limit_readers(self.service.settings.tracked_keys_max);
         if self.must_accept {
             self.accept();
         }
@@ -689,7 +702,9 @@ impl EventLoop {
             client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
             self.service.check_output_of(place, connection.backlog(), 0);
             let idle = self.service.settings.idle_timeout.is_some_and(|timeout| silent >= timeout);
-            if idle && !connection.waits() || is_late(&self.service, place, connection) {
+            let is_silent =
+                idle && !self.service.clients.get(place).is_some_and(Client::only_listens);
+            if is_silent && !connection.waits() || is_late(&self.service, place, connection) {
                 self.close(place);
             }
         }

@@ -20,6 +20,7 @@ impl EventLoop {
         self.has_failed = true;
         self.service.sync_asked = false;
         self.service.store.abandon_syncs();
+        self.service.store.outbox.withhold();
         let error = Arc::new(error);
         if self.shared.sync_failure.set(Arc::clone(&error)).is_ok() {
             let log =

@@ -128,6 +128,7 @@ mod tests {
                 db: 0,
                 protocol: Protocol::Resp2,
                 silent: false,
+                tracks: false,
                 from: Asker {
                     place: 0,
                     client_id: 1 + number % 2,

@@ -62,6 +62,8 @@ pub(crate) struct Item {
     pub(crate) protocol: Protocol,
     /// The client wants no reply.
     silent: bool,
+    /// The keys that it reads are remembered for its client.
+    pub(crate) tracks: bool,
     pub(crate) from: Asker,
     /// Its words: a range of the packet's ranges.
     args: Range<usize>,
@@ -102,6 +104,7 @@ pub(crate) struct Request<'a> {
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
     pub(crate) silent: bool,
+    pub(crate) tracks: bool,
     pub(crate) from: Asker,
 }
 
@@ -131,6 +134,7 @@ impl Packet {
             db: request.db,
             protocol: request.protocol,
             silent: request.silent,
+            tracks: request.tracks,
             from: request.from,
             args: first..self.ranges.len(),
             state: State::Asked,
@@ -215,6 +219,7 @@ impl Packet {
             db: item.db,
             protocol: item.protocol,
             silent: item.silent,
+            tracks: item.tracks,
             from: item.from,
         };
         match state {
@@ -340,6 +345,7 @@ mod tests {
             db: 0,
             protocol: Protocol::Resp2,
             silent: ticket == 1,
+            tracks: false,
             from: Asker { place: 7, client_id: 8, addr: ([0; 4], 0).into(), ticket },
         }
     }

@@ -18,6 +18,7 @@ use crate::shard::lender::Lender;
 use crate::shard::mailbox::Mailbox;
 use crate::shard::message::Message;
 use crate::shard::packet::{Item, Packet, Request};
+use crate::tracking::{Mode, Tracking};
 
 /// Packets that may be on their way to one thread.
 const PACKETS_MAX: usize = 4;
@@ -62,6 +63,9 @@ impl Peers {
         let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let mut guest = Client::new(Client::GUEST, nowhere, nowhere, -1, service.now);
         guest.authenticated = true;
+        // Its reads are remembered for a client when that client wants it.
+        let tracking = Tracking { mode: Mode::OptIn, ..Tracking::default() };
+        guest.tracking = Some(Box::new(tracking));
         let lanes = (0..mailbox.threads()).map(|_| Lane::default()).collect();
         let loading = !service.shared.loading.is_complete();
         Self {
@@ -224,6 +228,10 @@ fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) 
     let mut asker = None;
     let len = packet.execute(|item, admitted, out| {
         (guest.db, guest.protocol, guest.addr) = (item.db, item.protocol, item.from.addr);
+        guest.acts_for = item.from.client_id;
+        if let Some(tracking) = &mut guest.tracking {
+            tracking.caching = item.tracks;
+        }
         let can_take = check_store(service, guest, item.command);
         let performed = can_take.and_then(|()| dispatch::perform(service, guest, admitted, out));
         if let Err(failure) = performed {

@@ -206,6 +206,8 @@ fn forward(
     service.counters.commands += 1;
     client.last_command = admitted.command().full_name;
     let silent = client.replies != Replies::All;
+    let tracks = client.remembers_reads();
+    client.note_executed(Some(admitted.command()));
     client.replies = client.replies.after_request();
     let ticket = lane.answers.open(lane.request_len);
     peers.forward(
@@ -217,6 +219,7 @@ fn forward(
             db: client.db,
             protocol: client.protocol,
             silent,
+            tracks,
             from: Asker { place: lane.place, client_id: client.id, addr: client.addr, ticket },
         },
     );

@@ -1,6 +1,7 @@
 //! Values that move to other keys, or are copied there.
 
 use super::{NewDeadline, Order, Result, Spot, Store};
+use crate::notifications::EventClass;
 use crate::stored::collection_id;
 
 impl Store {
@@ -55,10 +56,15 @@ impl Store {
         let deadline = self.deadline(from.0, from.1);
         let of_fields = self.field_deadline(from.0, from.1);
         let encoding = self.encoding(from.0, from.1);
+        // A key that is replaced counts as removed, so that it is new.
+        let replaces = self.outbox.events.include(EventClass::New) && self.contains(to.0, to.1)?;
         self.put_stored(to.0, to.1, stored, deadline.map_or(NewDeadline::Clear, NewDeadline::At))?;
         self.set_field_deadline(to.0, to.1, of_fields)?;
         if let Some(encoding) = encoding {
             self.note_encoding(to.0, to.1, encoding);
+        }
+        if replaces {
+            self.notify(EventClass::New, "new", to.0, to.1);
         }
         Ok(())
     }

@@ -23,8 +23,10 @@ mod opened;
 mod order;
 mod overlay;
 mod part;
+mod readers;
 mod rehoming;
 mod resident;
+mod tracking;
 mod waiters;
 mod waiting;
 mod walk;
@@ -50,7 +52,9 @@ pub(crate) use watches::Watch;
 use crate::Error;
 use crate::ending::Ending;
 use crate::inline_limits::InlineLimits;
+use crate::notifications::EventClass;
 use crate::partition_set::PartitionSet;
+use crate::pubsub::Outbox;
 use crate::random::generator;
 use crate::stored::{STRING_TAG, Stored, Type, collection_id};
 
@@ -86,6 +90,8 @@ pub(crate) struct Store {
     /// How large collections may be that are one record.
     pub(crate) inline_limits: InlineLimits,
     overlay: Option<Overlay>,
+    /// What the clients of this and of other threads get to know of this turn.
+    pub(crate) outbox: Outbox,
     /// The end of the server: loops over many keys break off then.
     pub(crate) ending: Arc<Ending>,
     /// The most bytes that the changes of a transaction may take until they are committed.
@@ -154,6 +160,7 @@ impl Store {
             databases: Vec::new(),
             broken: PartitionSet::EMPTY,
             overlay: None,
+            outbox: Outbox::new(Arc::default()),
             ending: Arc::default(),
             transaction_len_max: usize::MAX,
             is_paused: false,
@@ -187,6 +194,22 @@ impl Store {
         let mut here = PartitionSet::EMPTY;
         self.parts.iter().flatten().for_each(|part| here.insert(part.number));
         here
+    }
+
+    /// Tells the clients that subscribed to keyspace notifications of an event at `key` of database `db`, if events of
+    /// this class are configured (CONFIG `notify-keyspace-events`).
+    ///
+    /// A command calls this behind each of its changes that has succeeded, with Redis' name of the event, in lower case
+    /// (`set`, `lpush`, `hset`), and with the class of the value's type; [`EventClass::Generic`] is that of commands on
+    /// keys of any type. If one command makes several changes, as SET with EX or a list that becomes empty (`del`), it
+    /// calls this for each, in Redis' order. `Call::notify` is a short form for the client's database.
+    ///
+    /// Nothing else is needed: the event leaves once the change is durable, and never if the transaction is rolled back
+    /// in which it was made. The store itself tells of keys that expire (`expired`) or are new (`new`), and
+    /// `Call::read_any` of keys that are missed (`keymiss`). While no class is configured, this is one comparison.
+    #[inline]
+    pub(crate) fn notify(&mut self, class: EventClass, event: &'static str, db: usize, key: &[u8]) {
+        self.outbox.notify(class, event, db, key);
     }
 
     /// Gives parts away.
@@ -385,6 +408,9 @@ impl Store {
         deadline: NewDeadline,
     ) -> Result<()> {
         let old = self.deadline_at(spot, key);
+        let is_due = old.is_some_and(|at| at <= self.now_ms);
+        let tells_new = self.outbox.events.include(EventClass::New);
+        let is_new = tells_new && (is_due || !self.is_stored(spot, key)?);
         let new = match deadline {
             // A deadline that is due belongs to an expired value, even if that could not be removed.
             NewDeadline::Keep => old.filter(|&at| at > self.now_ms),
@@ -405,6 +431,12 @@ impl Store {
             self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
         }
         self.part_mut(spot.partition).encodings[spot.place].forget(key);
+        if is_due {
+            self.notify(EventClass::Expired, "expired", db, key);
+        }
+        if is_new {
+            self.notify(EventClass::New, "new", db, key);
+        }
         self.changed(db, spot.partition, key);
         Ok(())
     }
@@ -455,6 +487,7 @@ impl Store {
             self.changes +=
                 self.len_by(db, |values| walk::count(values, all, go_on).map(|(len, _)| len))?;
         }
+        self.invalidate_all();
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
         for part in self.parts.iter_mut().flatten() {
             places.iter().for_each(|&place| part.encodings[place].clear());
@@ -498,6 +531,7 @@ impl Store {
         for part in self.parts.iter_mut().flatten() {
             self.has_ready |= part.waiters.touch_all(a) | part.waiters.touch_all(b);
         }
+        self.invalidate_all();
         let mut order = self.order_now().to_vec();
         order.swap(a, b);
         if let Some(overlay) = &mut self.overlay {
@@ -515,6 +549,7 @@ impl Store {
     pub(crate) fn begin(&mut self) {
         debug_assert!(self.overlay.is_none(), "transactions do not nest");
         self.overlay = Some(Overlay::new(self.transaction_len_max));
+        self.outbox.begin();
     }
 
     /// Whether a transaction has begun.
@@ -526,6 +561,7 @@ impl Store {
     pub(crate) fn rollback(&mut self) {
         if let Some(overlay) = self.overlay.take() {
             self.forget_residents(&overlay.touched);
+            self.outbox.rollback();
         }
     }
 
@@ -535,7 +571,10 @@ impl Store {
         let Some(mut overlay) = self.overlay.take() else { return Ok(()) };
         let touched = std::mem::take(&mut overlay.touched);
         let committed = self.commit_overlay(overlay);
-        if committed.is_err() {
+        if committed.is_ok() {
+            self.outbox.commit();
+        } else {
+            self.outbox.rollback();
             self.forget_residents(&touched);
         }
         committed
@@ -657,6 +696,8 @@ impl Store {
             return 0;
         }
         let (mut count, mut late) = (0, Vec::new());
+        let is_watched = self.outbox.look_for_watchers();
+        self.outbox.actor = 0;
         for part in self.parts.iter_mut().flatten() {
             for (place, database) in self.databases.iter().enumerate() {
                 let due = part.deadlines[place].due(self.now_ms, count_max - count);
@@ -677,7 +718,13 @@ impl Store {
                 part.unsynced = true;
                 due.iter().for_each(|key| part.deadlines[place].set(key, None));
                 if let Some(db) = part.order.iter().position(|&at| at == place) {
-                    due.iter().for_each(|key| part.watches.touch(db, key));
+                    for key in &due {
+                        part.watches.touch(db, key);
+                        if is_watched {
+                            tracking::invalidate(part, &mut self.outbox, key);
+                        }
+                        self.outbox.notify(EventClass::Expired, "expired", db, key);
+                    }
                     self.changes += due.len() as u64;
                 }
                 count += due.len();
@@ -919,13 +966,18 @@ impl Store {
                 overlay.expire(spot.place, key);
             }
             self.changed(db, spot.partition, key);
-            self.expired += 1;
+            self.note_expired(db, key);
             return;
         }
         match self.erase(db, spot, key) {
-            Ok(()) => self.expired += 1,
+            Ok(()) => self.note_expired(db, key),
             Err(_) => self.part_mut(spot.partition).watches.touch(db, key),
         }
+    }
+
+    fn note_expired(&mut self, db: usize, key: &[u8]) {
+        self.expired += 1;
+        self.notify(EventClass::Expired, "expired", db, key);
     }
 
     /// Removes a key and its deadline.
@@ -976,6 +1028,9 @@ impl Store {
         part.watches.touch(db, key);
         let is_waited = part.waiters.touch(db, key);
         self.has_ready |= is_waited;
+        if self.outbox.is_watched() {
+            self.invalidate(partition, key);
+        }
     }
 
     /// Notes a change to the watched keys of a database for which `is_affected`.

@@ -10,6 +10,7 @@ use super::deadlines::Deadlines;
 use super::elements::{self, Elements};
 use super::encodings::Encodings;
 use super::field_deadlines::{self, FieldTimes};
+use super::readers::Readers;
 use super::resident::Resident;
 use super::waiters::Waiters;
 use super::watches::Watches;
@@ -40,6 +41,8 @@ pub(crate) struct Part {
     pub(super) watches: Watches,
     /// Clients that wait for keys.
     pub(super) waiters: Waiters,
+    /// The clients to tell when a key changes.
+    pub(super) readers: Readers,
     /// The scans that stand in this partition.
     pub(crate) cursors: Cursors,
     /// The reason for refusing the partition's requests: it could not be recovered, or read.
@@ -69,6 +72,7 @@ impl Part {
             field_times: HashMap::new(),
             watches: Watches::new(order.len()),
             waiters: Waiters::default(),
+            readers: Readers::new(),
             cursors: Cursors::new(random, partitions),
             broken: None,
             unsynced: false,

@@ -267,7 +267,7 @@ impl Client {
     }
 
     /// The next reply: `+OK`, `-ERR ...`, `:1`, `"bulk"`, `nil`, `[array]`, `{map: ...}`, `~[set]`,
-    /// `=txt:...`; or `closed`.
+    /// `>[push]`, `=txt:...`; or `closed`.
     pub(crate) fn reply(&mut self) -> String {
         self.try_reply().unwrap_or_else(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof
@@ -294,6 +294,7 @@ fn shown(reply: &Reply) -> String {
         Reply::Verbatim(bytes) => format!("={}", bytes.escape_ascii()),
         Reply::Array(replies) => format!("[{}]", all(replies)),
         Reply::Set(replies) => format!("~[{}]", all(replies)),
+        Reply::Push(replies) => format!(">[{}]", all(replies)),
         Reply::Map(pairs) => {
             let pairs =
                 pairs.iter().map(|(key, value)| format!("{}: {}", shown(key), shown(value)));

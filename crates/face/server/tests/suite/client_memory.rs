@@ -188,11 +188,13 @@ fn limits_of_memory_are_settings() {
         "-ERR CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - ";
     let name = "client-output-buffer-limit";
     let limits = |client: &mut Client| client.ask(&format!("CONFIG GET {name}"));
-    let told = |normal: &str| format!("[\"{name}\", \"normal {normal} slave 0 0 0 pubsub 0 0 0\"]");
-    assert_eq!(limits(&mut client), told("0 0 0"));
+    let told = |normal: &str, pubsub: &str| {
+        format!("[\"{name}\", \"normal {normal} slave 0 0 0 pubsub {pubsub}\"]")
+    };
+    assert_eq!(limits(&mut client), told("0 0 0", "33554432 8388608 60"));
     for (value, reply) in [
         ("normal 1mb 512kb 7", "+OK".to_owned()),
-        ("pubsub 32mb 8mb 60 replica 1gb 0 0", "+OK".to_owned()),
+        ("pubsub 16mb 4mb 30 replica 1gb 0 0", "+OK".to_owned()),
         ("normal 1mb", format!("{failed}Wrong number of arguments in buffer limit configuration.")),
         (
             "x 1 1 1",
@@ -207,7 +209,7 @@ fn limits_of_memory_are_settings() {
     ] {
         assert_eq!(client.call(&["CONFIG", "SET", name, value]), reply, "{value}");
     }
-    assert_eq!(limits(&mut client), told("1048576 524288 7"));
+    assert_eq!(limits(&mut client), told("1048576 524288 7", "16777216 4194304 30"));
     client.check(&[
         ("CONFIG SET maxmemory-clients 100mb", "+OK"),
         ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"104857600\"]"),

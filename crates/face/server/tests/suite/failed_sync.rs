@@ -12,6 +12,7 @@ on_threads! {
     no_request_of_a_pipeline_is_acknowledged_behind_a_sync_that_failed
     a_large_reply_is_withheld_too_and_other_clients_stay
     what_asks_for_a_sync_gets_an_error
+    messages_about_writes_that_are_not_durable_do_not_leave
 }
 
 /// A server over an engine whose syncs can be made to fail, with `key:n` = n for some n.
@@ -139,4 +140,32 @@ fn what_asks_for_a_sync_gets_an_error() {
         }
         failing.end();
     }
+}
+
+fn messages_about_writes_that_are_not_durable_do_not_leave() {
+    let failing = Failing::start();
+    let mut subscribers = clients(&failing.server);
+    for client in &mut subscribers {
+        assert_eq!(client.ask("PSUBSCRIBE *"), "[\"psubscribe\", \"*\", :1]");
+    }
+    let mut cache = failing.server.client();
+    cache.ask("HELLO 3");
+    cache.check(&[("CLIENT TRACKING ON", "+OK"), ("GET key:1", "\"1\"")]);
+    let mut writer = failing.server.client();
+    writer.check(&[
+        ("CONFIG SET notify-keyspace-events KEA", "+OK"),
+        ("MULTI", "+OK"),
+        ("PUBLISH c lost", "+QUEUED"),
+        ("SET key:1 changed", "+QUEUED"),
+    ]);
+    failing.gates.fail_syncs();
+    check_refused(&writer.ask("EXEC"));
+    let published = format!(":{}", subscribers.len());
+    assert_eq!(failing.server.client().ask("PUBLISH c end"), published);
+    for client in &mut subscribers {
+        assert_eq!(client.reply(), "[\"pmessage\", \"*\", \"c\", \"end\"]");
+    }
+    // The change can be read nevertheless.
+    assert_eq!(cache.reply(), ">[\"invalidate\", [\"key:1\"]]");
+    failing.end();
 }

@@ -388,7 +388,7 @@ fn shown(reply: &Reply) -> String {
         Reply::Integer(number) => format!("`{number}`"),
         Reply::Null => "nothing".to_owned(),
         Reply::Bulk(bytes) | Reply::Verbatim(bytes) => format!("{} bytes", bytes.len()),
-        Reply::Array(all) | Reply::Set(all) => format!("{} replies", all.len()),
+        Reply::Array(all) | Reply::Set(all) | Reply::Push(all) => format!("{} replies", all.len()),
         Reply::Map(all) => format!("{} pairs of replies", all.len()),
     }
 }

@@ -29,7 +29,7 @@ impl Talk {
             }
             Reply::Null => Ok(String::new()),
             Reply::Error(error) => Err(io::Error::other(error)),
-            Reply::Array(_) | Reply::Set(_) | Reply::Map(_) => {
+            Reply::Array(_) | Reply::Set(_) | Reply::Push(_) | Reply::Map(_) => {
                 Err(io::Error::other("a collection is no text"))
             }
         }
