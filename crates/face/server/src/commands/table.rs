@@ -494,7 +494,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// Open addressing, at most a quarter full: packed name and place in [`COMMANDS`].
-static INDEX: [(u128, u8); INDEX_LEN] = {
+static INDEX: [(u128, u16); INDEX_LEN] = {
     let mut index = [(0, 0); INDEX_LEN];
     let mut place = 0;
     while place < COMMANDS.len() {
@@ -505,13 +505,13 @@ static INDEX: [(u128, u8); INDEX_LEN] = {
         while index[slot].0 != 0 {
             slot = (slot + 1) % INDEX_LEN;
         }
-        index[slot] = (packed, place as u8);
+        index[slot] = (packed, place as u16);
         place += 1;
     }
     index
 };
 
-const INDEX_LEN: usize = 512;
+const INDEX_LEN: usize = 1024;
 
 /// A name of up to 16 bytes as a number, upper and lower case being the same; 0 is no name.
 #[inline]
@@ -533,7 +533,7 @@ const fn pack(name: &[u8]) -> Option<u128> {
 #[inline]
 const fn slot(packed: u128) -> usize {
     let folded = packed as u64 ^ (packed >> 64) as u64;
-    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize % INDEX_LEN
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % INDEX_LEN
 }
 
 #[cfg(test)]
