@@ -24,6 +24,8 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         b"DEBUG" if request.iter().any(|word| word.eq_ignore_ascii_case(b"RELOAD")) => {
             request.len() == 2
         }
+        // An empty size is 0 for Redis, and refused here.
+        b"CONFIG" => request.iter().any(Vec::is_empty),
         // It would take for ever.
         b"DEBUG" => request.iter().any(|word| number(word).is_some_and(|count| count > 1000)),
         // It would become a replica.

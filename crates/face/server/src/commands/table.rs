@@ -785,7 +785,7 @@ static INDEX: [(u128, u16); INDEX_LEN] = {
     index
 };
 
-const INDEX_LEN: usize = 512;
+const INDEX_LEN: usize = 1024;
 
 /// Bytes of a name that are packed.
 const PACKED: usize = 16;
@@ -810,7 +810,7 @@ const fn pack(name: &[u8]) -> Option<u128> {
 #[inline]
 const fn slot(packed: u128) -> usize {
     let folded = packed as u64 ^ (packed >> 64) as u64;
-    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize % INDEX_LEN
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % INDEX_LEN
 }
 
 #[cfg(test)]
