@@ -27,12 +27,6 @@ impl SortedSet {
         Ok(map.map(|map| Self { map, key: key.to_vec() }))
     }
 
-    /// The sorted set at a key, or a new one that is there once it is saved.
-    pub(crate) fn find_or_new(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Self> {
-        let map = Map::find_or_new(store, db, key, Type::SortedSet)?;
-        Ok(Self { map, key: key.to_vec() })
-    }
-
     /// A sorted set without members, in the place of whatever the key has.
     pub(crate) fn new(db: usize, key: &[u8]) -> Self {
         Self { map: Map::new(db, key, Type::SortedSet), key: key.to_vec() }
