@@ -15,7 +15,7 @@ pub(crate) fn entry_len(entry: &[u8]) -> usize {
         Some(number) => integer_len(number),
         None => match entry.len() {
             len @ ..64 => 1 + len,
-            len @ ..4096 => 2 + len,
+            len @ 64..4096 => 2 + len,
             len => 5 + len,
         },
     };
@@ -23,12 +23,13 @@ pub(crate) fn entry_len(entry: &[u8]) -> usize {
 }
 
 fn integer_len(number: i64) -> usize {
+    let fits = |bits: u32| number << (64 - bits) >> (64 - bits) == number;
     match number {
         0..128 => 1,
-        -4096..4096 => 2,
-        -0x8000..0x8000 => 3,
-        -0x80_0000..0x80_0000 => 4,
-        -0x8000_0000..0x8000_0000 => 5,
+        _ if fits(13) => 2,
+        _ if fits(16) => 3,
+        _ if fits(24) => 4,
+        _ if fits(32) => 5,
         _ => 9,
     }
 }
@@ -37,9 +38,9 @@ fn integer_len(number: i64) -> usize {
 fn back_len(len: usize) -> usize {
     match len {
         ..128 => 1,
-        ..16_383 => 2,
-        ..2_097_151 => 3,
-        ..268_435_455 => 4,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
         _ => 5,
     }
 }

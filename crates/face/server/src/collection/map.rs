@@ -220,6 +220,49 @@ impl Map {
         }
     }
 
+    /// [`Map::put`] of a field of which is known whether it is new: it is not looked up.
+    pub(crate) fn put_known(
+        &mut self,
+        store: &mut Store,
+        field: &[u8],
+        value: &[u8],
+        is_new: bool,
+    ) -> Outcome {
+        let State::Elements(elements) = self.state else {
+            self.put(store, field, value)?;
+            return Ok(());
+        };
+        put_element(store, &elements, field, value)?;
+        self.has_changed_elements = true;
+        if is_new {
+            count(store, &elements, 1);
+        }
+        Ok(())
+    }
+
+    /// [`Map::remove`] of a field that is known to be there.
+    pub(crate) fn remove_known(&mut self, store: &mut Store, field: &[u8]) -> Outcome {
+        let State::Elements(elements) = self.state else {
+            self.remove(store, field)?;
+            return Ok(());
+        };
+        store.remove_element(&elements, &element_of(field))?;
+        self.has_changed_elements = true;
+        count(store, &elements, -1);
+        Ok(())
+    }
+
+    /// Whether the key's record is to be written.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// Begins anew without fields, under a new number: those under the old one go when the map is saved.
+    pub(crate) fn renew(&mut self, store: &mut Store) -> Outcome {
+        self.clear();
+        self.unpack(store)
+    }
+
     /// Removes all fields.
     pub(crate) fn clear(&mut self) {
         self.state = State::Packed(Packed::new(self.of));

@@ -21,7 +21,8 @@ pub(super) fn geoadd(call: &mut Call<'_>) -> Outcome {
         first += 1;
     }
     let words = call.args.from(first);
-    if words.is_empty() || words.len() % 3 != 0 || setting.if_absent && setting.if_present {
+    let are_triples = !words.is_empty() && words.len().is_multiple_of(3);
+    if !are_triples || setting.if_absent && setting.if_present {
         return Err(SYNTAX.into());
     }
     let mut members = Vec::new();

@@ -18,7 +18,8 @@ pub(crate) fn store_on(db: &halite::Database) -> Store {
 /// Checks that there are so many elements of collections in database 0, and no others.
 pub(crate) fn check_elements(db: &halite::Database, count: usize) {
     let elements = db.find_key_space("db0:elements").unwrap().unwrap();
-    assert_eq!(elements.iter().unwrap().map(|pair| pair.unwrap()).count(), count);
+    let found: halite::Result<Vec<_>> = elements.iter().unwrap().collect();
+    assert_eq!(found.unwrap().len(), count);
 }
 
 /// Any of the engines.

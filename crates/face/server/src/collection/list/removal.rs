@@ -2,6 +2,7 @@
 //! stay are written anew, and the old ones are dropped as a whole.
 
 use std::ops::Range;
+use std::slice;
 
 use super::{Elements, GAP, Inline, List, MIDDLE, State};
 use crate::collection::packed::Packed;
@@ -18,7 +19,8 @@ impl List {
     /// Removes `count` elements from a number on, all of which are there.
     pub(crate) fn remove_range(&mut self, store: &mut Store, from: usize, count: usize) -> Outcome {
         let len = self.len(store)?;
-        self.remove_ranges(store, &[from..from + count], &[0..from, from + count..len])
+        let removed = from..from + count;
+        self.remove_ranges(store, slice::from_ref(&removed), &[0..from, from + count..len])
     }
 
     /// Removes all elements but those of a range, all of which are there.
@@ -166,7 +168,7 @@ impl List {
         let half = store.inline_limits.list_len_max() / 2;
         // The size is not known, and is looked at now and then.
         if self.removed > 1 || len == half || len.is_power_of_two() {
-            self.pack(store, &elements, &[0..len])?;
+            self.pack(store, &elements, slice::from_ref(&(0..len)))?;
         }
         Ok(())
     }

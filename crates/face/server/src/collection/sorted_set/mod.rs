@@ -27,12 +27,6 @@ impl SortedSet {
         Ok(map.map(|map| Self { map, key: key.to_vec() }))
     }
 
-    /// The sorted set at a key, or a new one that is there once it is saved.
-    pub(crate) fn find_or_new(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Self> {
-        let map = Map::find_or_new(store, db, key, Type::SortedSet)?;
-        Ok(Self { map, key: key.to_vec() })
-    }
-
     /// A sorted set without members, in the place of whatever the key has.
     pub(crate) fn new(db: usize, key: &[u8]) -> Self {
         Self { map: Map::new(db, key, Type::SortedSet), key: key.to_vec() }
@@ -61,12 +55,11 @@ impl SortedSet {
         score: f64,
     ) -> Outcome<Option<f64>> {
         let before = self.score(store, member)?;
-        // Zeros of both signs are equal, and the new one is kept, as by Redis.
-        // As in Redis, a zero does not change its sign.
+        // Zeros of both signs are equal, and as in Redis the one that is there is kept.
         if before.is_some_and(|before| before == score) {
             return Ok(before);
         }
-        self.map.put(store, member, &score.to_le_bytes())?;
+        self.map.put_known(store, member, &score.to_le_bytes(), before.is_none())?;
         if let Some(elements) = self.map.elements()
             && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
         {
@@ -81,7 +74,7 @@ impl SortedSet {
     /// Removes a member; returns its score if it was there.
     pub(crate) fn remove(&mut self, store: &mut Store, member: &[u8]) -> Outcome<Option<f64>> {
         let Some(before) = self.score(store, member)? else { return Ok(None) };
-        self.map.remove(store, member)?;
+        self.map.remove_known(store, member)?;
         if let Some(elements) = self.map.elements()
             && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
         {
@@ -145,20 +138,48 @@ impl SortedSet {
             self.map.clear();
             return Ok(len);
         }
-        for member in self.members(store, ranks.clone())? {
+        if self.map.elements().is_none() || ranks.len() <= len / 2 || self.map.is_changed() {
+            self.remove_each(store, ranks.clone())?;
+            return Ok(ranks.len());
+        }
+        // Fewer stay than go: those are written under a new number, and the others go with the old one.
+        let mut kept = self.members(store, 0..ranks.start)?;
+        kept.extend(self.members(store, ranks.end..len)?);
+        self.map.renew(store)?;
+        for (score, member) in kept {
             check_ending(store)?;
-            self.remove(store, &member)?;
+            self.map.put_known(store, &member, &score.to_le_bytes(), true)?;
         }
         Ok(ranks.len())
     }
 
-    /// The members of some ranks.
-    fn members(&self, store: &mut Store, ranks: Range<usize>) -> Outcome<Vec<Vec<u8>>> {
+    fn remove_each(&mut self, store: &mut Store, ranks: Range<usize>) -> Outcome {
+        for (_, member) in self.members(store, ranks.clone())? {
+            check_ending(store)?;
+            self.map.remove_known(store, &member)?;
+            if let Some(elements) = self.map.elements()
+                && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
+            {
+                scores.remove_at(ranks.start);
+            }
+        }
+        Ok(())
+    }
+
+    /// The members of some ranks, with their scores.
+    pub(crate) fn members(
+        &self,
+        store: &mut Store,
+        ranks: Range<usize>,
+    ) -> Outcome<Vec<(f64, Vec<u8>)>> {
         let mut members = Vec::new();
+        let mut left = ranks.len();
+        if left == 0 {
+            return Ok(members);
+        }
         self.with_order(store, |order| {
-            let mut left = ranks.len();
-            let _ = order.visit(ranks.start, |(_, member)| {
-                members.push(member.to_vec());
+            let _ = order.visit(ranks.start, |(score, member)| {
+                members.push((score, member.to_vec()));
                 left -= 1;
                 if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });

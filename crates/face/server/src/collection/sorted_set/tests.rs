@@ -73,7 +73,8 @@ fn ordered(model: &Model) -> Vec<(f64, Vec<u8>)> {
 }
 
 fn apply(store: &mut Store, model: &mut Model, step: &Step) {
-    let mut set = SortedSet::find_or_new(store, 0, KEY).unwrap();
+    let found = SortedSet::find(store, 0, KEY).unwrap();
+    let mut set = found.unwrap_or_else(|| SortedSet::new(0, KEY));
     match step {
         Step::Put(member, score) => {
             let before = set.put(store, member, *score).unwrap();

@@ -1,6 +1,6 @@
 //! Ranges of sorted sets: ZRANGE and its older forms, and those that count, remove or store.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use crate::call::{Call, is};
 use crate::collection::sorted_set::SortedSet;
@@ -139,19 +139,7 @@ pub(crate) fn zrangestore(call: &mut Call<'_>) -> Outcome {
     if let Some(source) = source {
         let ranks = request.ranks(call, &source)?;
         count = ranks.len();
-        let store = &mut call.service.store;
-        let mut members = Vec::new();
-        if count > 0 {
-            let _ = source.with_order(store, |order| {
-                order.visit(ranks.start, |(score, member)| {
-                    members.push((score, member.to_vec()));
-                    match members.len() < count {
-                        true => ControlFlow::Continue(()),
-                        false => ControlFlow::Break(()),
-                    }
-                })
-            })?;
-        }
+        let members = source.members(&mut call.service.store, ranks)?;
         for (score, member) in members {
             call.check_ending()?;
             target.put(&mut call.service.store, &member, score)?;
