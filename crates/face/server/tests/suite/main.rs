@@ -23,6 +23,7 @@ mod random_requests;
 mod scan;
 mod shutdown;
 mod stored_form;
+mod streams;
 mod strings;
 mod threads;
 mod transactions;
