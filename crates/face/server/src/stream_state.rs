@@ -14,6 +14,8 @@ pub(crate) struct StreamState {
     pub(crate) len: u64,
     /// The id of the first entry, [`StreamId::MIN`] if there is none.
     pub(crate) first: StreamId,
+    /// The id of the last entry, [`StreamId::MIN`] if there is none.
+    pub(crate) end: StreamId,
     /// The last id that was given, of an entry that may be gone.
     pub(crate) last: StreamId,
     /// The largest id that was deleted.
@@ -64,6 +66,7 @@ impl StreamState {
         self.len += 1;
         self.added = self.added.saturating_add(1);
         self.last = id;
+        self.end = id;
     }
 
     /// Whether an entry may be missing from `from` on.
@@ -114,6 +117,12 @@ impl StreamState {
             _ if self.added > 0 => self.count_to(id),
             known => known,
         }
+    }
+
+    /// The number of its elements that are no entries.
+    pub(crate) fn elements_but_entries(&self) -> u64 {
+        let of = |group: &Group| 1 + group.consumers.len() as u64 + group.pending;
+        self.groups.values().map(of).sum()
     }
 
     /// Bytes of memory, about.

@@ -37,6 +37,7 @@ mod shutdown;
 mod sort;
 mod sorted_sets;
 mod stored_form;
+mod streams;
 mod strings;
 mod threads;
 mod tracking;

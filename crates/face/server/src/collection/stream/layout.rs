@@ -149,6 +149,7 @@ fn load_entry(state: &mut StreamState, element: &[u8]) -> Option<()> {
         state.first = id;
     }
     state.len += 1;
+    state.end = id;
     if id > state.noted {
         state.added = state.added.saturating_add(1);
         state.last = id;

@@ -41,6 +41,9 @@ use crate::stream_state::StreamState;
 /// Entries that are read at once where the store changes between them.
 const READ_AT_ONCE: usize = 256;
 
+/// Entries from which on those that are trimmed are left behind, if they are most of the stream.
+const SWEPT_MIN: u64 = if cfg!(test) { 3 } else { 1 << 15 };
+
 /// A stream, as a command has it.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -132,44 +135,44 @@ impl Stream {
     /// Removes an entry; returns whether it was there.
     pub(crate) fn remove(&mut self, store: &mut Store, id: StreamId) -> Outcome<bool> {
         let state = self.state(store)?;
-        if state.len == 0 || id < state.first || self.get(store, id)?.is_none() {
+        if state.len == 0 || id < state.first || id > state.end || self.get(store, id)?.is_none() {
             return Ok(false);
         }
         store.remove_element(&self.elements, &entry_key(id))?;
-        let is_first = self.state(store)?.first == id;
-        let first = if is_first { self.first_from(store, id)? } else { None };
         let state = self.state(store)?;
         state.len -= 1;
-        if is_first {
-            state.first = first.unwrap_or(StreamId::MIN);
-        }
         self.is_changed |= id > state.noted;
         if id > state.max_deleted {
             state.max_deleted = id;
             self.is_changed = true;
         }
         self.has_changed_elements = true;
+        let (is_first, is_last) = (id == state.first, id == state.end);
+        if is_first {
+            let first = self.nearest(store, Order::Ascending)?;
+            self.state(store)?.first = first;
+        }
+        if is_last {
+            let end = self.nearest(store, Order::Descending)?;
+            self.state(store)?.end = end;
+        }
         Ok(true)
     }
 
-    /// The first id from one on.
-    fn first_from(&self, store: &Store, from: StreamId) -> Outcome<Option<StreamId>> {
-        let mut first = None;
-        self.visit(store, from, StreamId::MAX, Order::Ascending, |id, _| {
-            first = Some(id);
+    /// The id at which a visit of all entries begins, [`StreamId::MIN`] if there is none.
+    fn nearest(&self, store: &Store, order: Order) -> Outcome<StreamId> {
+        let mut nearest = StreamId::MIN;
+        self.visit(store, StreamId::MIN, StreamId::MAX, order, |id, _| {
+            nearest = id;
             Ok(ControlFlow::Break(()))
         })?;
-        Ok(first)
+        Ok(nearest)
     }
 
     /// The id of the last entry.
-    pub(crate) fn last_entry(&self, store: &Store) -> Outcome<Option<StreamId>> {
-        let mut last = None;
-        self.visit(store, StreamId::MIN, StreamId::MAX, Order::Descending, |id, _| {
-            last = Some(id);
-            Ok(ControlFlow::Break(()))
-        })?;
-        Ok(last)
+    pub(crate) fn last_entry(&self, store: &mut Store) -> Outcome<Option<StreamId>> {
+        let state = self.state(store)?;
+        Ok(Some(state.end).filter(|_| state.len > 0))
     }
 
     /// Visits the entries with ids from `from` to `to`, until `visit` breaks or fails.
@@ -261,16 +264,47 @@ impl Stream {
             removed.truncate(count as usize);
         }
         let Some(&last) = removed.last() else { return Ok(0) };
-        for id in &removed {
-            store.remove_element(&self.elements, &entry_key(*id))?;
+        let count = removed.len() as u64;
+        match count > SWEPT_MIN && self.state(store)?.elements_but_entries() + len - count < count {
+            true => self.sweep(store, last)?,
+            false => {
+                for id in &removed {
+                    store.remove_element(&self.elements, &entry_key(*id))?;
+                }
+            }
         }
-        let first = self.first_from(store, last)?;
+        let first = self.nearest(store, Order::Ascending)?;
         let state = self.state(store)?;
-        state.len -= removed.len() as u64;
-        state.first = first.unwrap_or(StreamId::MIN);
+        state.len -= count;
+        state.first = first;
+        if state.len == 0 {
+            state.end = StreamId::MIN;
+        }
         self.is_changed |= last > state.noted;
         self.has_changed_elements = true;
-        Ok(removed.len() as u64)
+        Ok(count)
+    }
+
+    /// Leaves all entries up to one behind with the number of the stream: it gets another one, and takes what is left
+    /// along. Those go step by step, as those of a stream that is removed.
+    fn sweep(&mut self, store: &mut Store, last: StreamId) -> Outcome {
+        let new = store.new_elements(self.db, &self.key)?;
+        let mut after = entry_key(last);
+        loop {
+            after.push(0);
+            let scan = store.scan(&self.elements, &after, Order::Ascending)?;
+            let pairs = scan.take(READ_AT_ONCE).collect::<halite::Result<Vec<_>>>()?;
+            for (element, value) in &pairs {
+                store.put_element(&new, element, value)?;
+            }
+            let Some((element, _)) = pairs.last() else { break };
+            after = element.to_vec();
+        }
+        let state = std::mem::take(self.state(store)?);
+        store.resident(&new, |_| Ok(Resident::Stream(Box::new(state))))?;
+        self.elements = new;
+        self.is_changed = true;
+        Ok(())
     }
 
     /// Sets the last id, which is not smaller than that of the last entry, and the counters.
@@ -307,8 +341,7 @@ impl Stream {
     pub(crate) fn space(&self, store: &mut Store, samples: usize) -> Outcome<u64> {
         let state = self.state(store)?;
         let entries = state.len;
-        let others = state.groups.values();
-        let others = others.map(|group| 1 + group.names.len() as u64 + group.pending).sum::<u64>();
+        let others = state.elements_but_entries();
         let of_entries = store.space_of_elements(&self.elements, &[layout::ENTRY], samples)?;
         if samples == 0 {
             return Ok(of_entries.0);
