@@ -30,6 +30,8 @@ pub(crate) struct Report {
     pub(crate) buffer_bytes: usize,
     /// By database: keys that expire, and the sum of their deadlines.
     pub(crate) expiring: Vec<(usize, u128)>,
+    /// By database: hashes with fields that expire.
+    pub(crate) expiring_hashes: Vec<usize>,
     pub(crate) expired: u64,
     /// Fields of hashes that expired.
     pub(crate) expired_fields: u64,
@@ -81,6 +83,9 @@ impl Report {
         self.buffer_bytes += other.buffer_bytes;
         for (mine, others) in self.expiring.iter_mut().zip(&other.expiring) {
             *mine = (mine.0 + others.0, mine.1 + others.1);
+        }
+        for (mine, others) in self.expiring_hashes.iter_mut().zip(&other.expiring_hashes) {
+            *mine += others;
         }
         self.expired += other.expired;
         self.expired_fields += other.expired_fields;

@@ -266,6 +266,9 @@ impl Service {
             buffer_bytes: buffers().map(|buffers| buffers.memory).sum::<usize>()
                 + self.store.kept_bytes(),
             expiring: (0..self.settings.databases).map(|db| self.store.expiring(db, own)).collect(),
+            expiring_hashes: (0..self.settings.databases)
+                .map(|db| self.store.expiring_hashes(db, own))
+                .collect(),
             expired: self.store.expired - self.counters.expired_before,
             expired_fields: self.store.expired_fields - self.counters.expired_fields_before,
             changes: self.store.changes,

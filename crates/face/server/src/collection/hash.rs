@@ -166,8 +166,9 @@ impl Hash {
         if before == after {
             return Ok(());
         }
+        let had_deadlines = self.expects_deadlines();
         self.has_changed_deadlines = true;
-        if let Some(times) = self.times(store)? {
+        if let Some(times) = self.times(store, had_deadlines)? {
             if let Some(before) = before {
                 times.remove(&(before, field.into()));
             }
@@ -178,11 +179,18 @@ impl Hash {
         Ok(())
     }
 
-    /// The fields with deadlines of a larger hash.
-    fn times<'s>(&self, store: &'s mut Store) -> Outcome<Option<&'s mut FieldTimes>> {
+    /// The fields with deadlines of a larger hash, which are looked for at the first use, if there are any.
+    fn times<'s>(
+        &self,
+        store: &'s mut Store,
+        has_deadlines: bool,
+    ) -> Outcome<Option<&'s mut FieldTimes>> {
         let Some(elements) = self.map.elements() else { return Ok(None) };
         let load = |store: &Store| {
             let mut times = FieldTimes::new();
+            if !has_deadlines {
+                return Ok(times);
+            }
             self.visit_all(store, |field, _, deadline| {
                 times.extend(deadline.map(|deadline| (deadline, field.into())));
                 Ok(ControlFlow::Continue(()))
@@ -334,7 +342,7 @@ impl Hash {
 
     fn expired(&self, store: &mut Store, count_max: usize) -> Outcome<Vec<Box<[u8]>>> {
         let now_ms = store.now_ms;
-        if let Some(times) = self.times(store)? {
+        if let Some(times) = self.times(store, true)? {
             let due = times.iter().take_while(|(deadline, _)| *deadline <= now_ms);
             return Ok(due.take(count_max).map(|(_, field)| field.clone()).collect());
         }
@@ -353,7 +361,7 @@ impl Hash {
 
     /// The earliest deadline of a field.
     fn first_deadline(&self, store: &mut Store) -> Outcome<Option<u64>> {
-        if let Some(times) = self.times(store)? {
+        if let Some(times) = self.times(store, true)? {
             return Ok(times.first().map(|(deadline, _)| *deadline));
         }
         let mut first = None;

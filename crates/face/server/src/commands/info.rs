@@ -331,6 +331,11 @@ fn keyspace(service: &Service, report: &Report, text: &mut String) {
             let avg_ttl = mean.saturating_sub(service.store.now_ms);
             let count = keys.count;
             let _ = write!(text, "db{db}:keys={count},expires={expires},avg_ttl={avg_ttl}");
+            // Redis tells it since version 7.4.
+            let hashes = report.expiring_hashes[db];
+            if hashes > 0 {
+                let _ = write!(text, ",subexpiry={hashes}");
+            }
             match keys.of {
                 Moment::Now => {}
                 Moment::Before(age) => {

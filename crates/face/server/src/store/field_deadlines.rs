@@ -22,6 +22,7 @@ use super::database::Database;
 use super::deadlines::Deadlines;
 use super::elements::{EXPIRING, Elements};
 use super::{Result, Spot, Store};
+use crate::partition_set::PartitionSet;
 
 /// The fields of a hash that have deadlines, in the order of these.
 pub(crate) type FieldTimes = BTreeSet<(u64, Box<[u8]>)>;
@@ -99,6 +100,12 @@ impl Store {
             return Ok(());
         }
         self.changes_of_elements().set_field_deadline(spot.place, key, deadline)
+    }
+
+    /// The number of hashes with fields that expire in the parts of `partitions`, which are here.
+    pub(crate) fn expiring_hashes(&self, db: usize, partitions: PartitionSet) -> usize {
+        let parts = partitions.iter().map(|number| self.part(number));
+        parts.map(|part| part.field_deadlines[part.order[db]].len()).sum()
     }
 
     /// Some hashes of the parts here that may have fields which are due: their databases and keys.

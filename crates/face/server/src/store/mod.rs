@@ -700,12 +700,13 @@ impl Store {
         self.outbox.actor = 0;
         for part in self.parts.iter_mut().flatten() {
             for (place, database) in self.databases.iter().enumerate() {
-                let due = part.deadlines[place].due(self.now_ms, count_max - count);
+                let mut due = part.deadlines[place].due(self.now_ms, count_max - count);
+                // More than the records of the key may have to go.
+                let has_more = |key: &mut Arc<[u8]>| {
+                    part.has_elements[place] || part.field_deadlines[place].get(key).is_some()
+                };
+                late.extend(due.extract_if(.., has_more).map(|key| (place, key)));
                 if due.is_empty() {
-                    continue;
-                }
-                if part.has_elements[place] || part.field_deadlines[place].len() > 0 {
-                    late.extend(due.into_iter().map(|key| (place, key)));
                     continue;
                 }
                 for key in &due {

@@ -11,6 +11,7 @@ on_threads! {
     collections_are_copied_renamed_moved_and_removed
     collections_expire
     a_failed_command_changes_nothing
+    any_stored_bytes_are_answered
 }
 
 fn encoding(client: &mut Client, key: &str, expected: &str) {
@@ -211,4 +212,61 @@ fn a_failed_command_changes_nothing() {
         ("HLEN h", ":2"),
         ("HGET h b", "nil"),
     ]);
+}
+
+/// Commands on a hash or a set at `k`.
+const COMMANDS: &[&str] = &[
+    "HGET k a",
+    "HMGET k a b",
+    "HGETALL k",
+    "HLEN k",
+    "HSCAN k 0",
+    "HRANDFIELD k",
+    "HRANDFIELD k -3 WITHVALUES",
+    "HTTL k FIELDS 1 a",
+    "HEXPIRE k 1000 FIELDS 1 a",
+    "HSET k a 1",
+    "HSETEX k EX 1000 FIELDS 1 b 1",
+    "HINCRBY k a 1",
+    "HDEL k a b",
+    "SMEMBERS k",
+    "SISMEMBER k a",
+    "SRANDMEMBER k",
+    "SRANDMEMBER k -3",
+    "SINTER k k",
+    "SUNIONSTORE to k",
+    "SSCAN k 0",
+    "SADD k a",
+    "SREM k a",
+    "SORT k ALPHA",
+    "OBJECT ENCODING k",
+    "MEMORY USAGE k",
+    "TYPE k",
+    "SCAN 0 TYPE hash",
+    "COPY k copy REPLACE",
+    "SPOP k",
+    "SPOP k 3",
+];
+
+fn any_stored_bytes_are_answered() {
+    let server = Running::start();
+    let mut client = server.client();
+    let values = server.db.key_space("db0").unwrap();
+    let mut number = 11_u64;
+    for round in 0..60 {
+        let mut random = |below: u64| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (number >> 33) % below
+        };
+        let mut stored = vec![[0xa4, 0xa2][round % 2], random(3) as u8];
+        // Short lengths, so that some of them fit.
+        stored.extend((0..random(40)).map(|_| random(6) as u8));
+        for request in COMMANDS {
+            values.put("k", &stored).unwrap();
+            let reply = client.ask(request);
+            assert!(reply != "closed", "{request}: {stored:x?}");
+        }
+        client.ask("DEL k");
+        client.check(&[("PING", "+PONG"), ("EXISTS k", ":0")]);
+    }
 }

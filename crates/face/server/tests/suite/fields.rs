@@ -15,6 +15,7 @@ on_threads! {
     fields_are_set_together_with_their_deadline
     deadlines_of_fields_survive_a_restart
     no_record_of_deadlines_is_left_behind
+    hashes_with_deadlines_are_counted
 }
 
 const FAR: &str = "33177117420";
@@ -370,4 +371,20 @@ fn no_record_of_deadlines_is_left_behind() {
     eventually("the removal of the hash", || client.ask("EXISTS j") == ":0");
     let elements = server.db.find_key_space("db0:elements").unwrap().unwrap();
     eventually("the removal of its record", || elements.is_empty().unwrap());
+}
+
+fn hashes_with_deadlines_are_counted() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[
+        ("HSET a f 1", ":1"),
+        ("HSETEX b EX 1000 FIELDS 2 f 1 g 2", ":1"),
+        ("HSETEX c EX 1000 FIELDS 1 f 1", ":1"),
+    ]);
+    let keyspace = |client: &mut Client| client.ask("INFO keyspace");
+    let told = keyspace(&mut client);
+    assert!(told.contains("db0:keys=3,expires=0,avg_ttl=0,subexpiry=2"), "{told}");
+    client.check(&[("HPERSIST b FIELDS 2 f g", "[:1, :1]"), ("HDEL c f", ":1")]);
+    let told = keyspace(&mut client);
+    assert!(told.contains("db0:keys=2,expires=0,avg_ttl=0\\r\\n"), "{told}");
 }
