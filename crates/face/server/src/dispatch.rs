@@ -55,6 +55,11 @@ pub(crate) fn answer(
             return;
         }
     };
+    if client.needs_all_parts {
+        // The request has had no effect, and begins anew.
+        client.replies = replies;
+        return;
+    }
     if let Err(failure) = result {
         answer_failure(service, client.protocol, &failure, out);
     }

@@ -10,6 +10,8 @@
 //! database in a key space of the Halite database below; `reply` writes the answer. When all requests that have arrived
 //! are executed, the event loop makes their writes durable, together, and only then sends the answers.
 //!
+//! EVAL and FCALL run a script, whose commands take the way from `commands::table` on again: `script`.
+//!
 //! With one thread every place is here. With several, a request may travel, in a packet through the rings between the
 //! threads, to the thread that has its keys. A command on keys of several threads borrows their parts of the store
 //! meanwhile. `answers` keeps the replies of a connection in order.
@@ -58,6 +60,7 @@ mod random;
 mod reply;
 mod report;
 pub mod resp;
+mod script;
 mod server;
 mod service;
 mod settings;

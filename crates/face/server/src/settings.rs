@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::script::settings::ScriptSettings;
 use crate::{Config, DebugCommand, Limits, SyncPolicy};
 
 /// The configuration as it is now.
@@ -36,6 +37,7 @@ pub(crate) struct Settings {
     pub(crate) port: u16,
     /// Whether the databases lie in memory alone, and are not kept.
     pub(crate) in_memory: bool,
+    pub(crate) scripts: ScriptSettings,
     /// When Redis would write a snapshot. Here every change is in the store: any value holds.
     pub(crate) save: String,
 }
@@ -94,6 +96,7 @@ impl Settings {
             bind: bind.join(" "),
             port,
             in_memory: false,
+            scripts: ScriptSettings::default(),
             save: String::new(),
         }
     }

@@ -15,6 +15,7 @@ use crate::latency::Latency;
 use crate::loading::Loading;
 use crate::lock::lock;
 use crate::pause::Pause;
+use crate::script::Registry;
 use crate::settings::Settings;
 use crate::shard::bell::Bell;
 use crate::slowlog::Slowlog;
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) key_counts: KeyCounts,
     /// Which partitions are served.
     pub(crate) loading: Loading,
+    /// The scripts and libraries.
+    pub(crate) scripts: Registry,
     bells: Arc<[Bell]>,
 }
 
@@ -89,6 +92,7 @@ impl Shared {
             backup: Mutex::default(),
             key_counts: KeyCounts::default(),
             loading,
+            scripts: Registry::default(),
             bells,
         }
     }

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
 use crate::reply::Reply;
 
+use super::scripting;
 use super::table::{COMMANDS, Command, Keys, find, flags};
 
 pub(super) fn all(call: &mut Call<'_>) -> Outcome {
@@ -93,13 +94,17 @@ pub(super) fn getkeys(call: &mut Call<'_>) -> Outcome {
     let command = find(&request[0]).ok_or("ERR Invalid command specified")?;
     let part = request.get(1).and_then(|word| command.subcommand(word));
     let command = part.unwrap_or(command);
-    if command.keys.first == 0 {
+    if command.keys.first == 0 && !command.is(flags::SCRIPT) {
         return Err("ERR The command has no key arguments".into());
     }
     if !command.takes(request.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    let keys = || command.key_indexes(request.len()).filter_map(|at| request.get(at));
+    let of_script = scripting::keys(request).filter(|_| command.is(flags::SCRIPT));
+    let keys = || {
+        let known = command.key_indexes(request.len()).filter_map(|at| request.get(at));
+        known.chain(of_script.into_iter().flatten())
+    };
     let (count, start) = (keys().count(), call.out.len());
     if count == 0 {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
@@ -132,6 +137,7 @@ fn categories(command: &Command) -> Vec<&'static str> {
         _ if keyspace => categories.push("@keyspace"),
         _ if about_connection => categories.push("@connection"),
         Some("keyspace") if !container => categories.push("@keyspace"),
+        Some("scripting") if !container => categories.push("@scripting"),
         Some("string") => categories.push("@string"),
         Some("connection") if !container => categories.push("@connection"),
         Some("transaction") => categories.push("@transaction"),

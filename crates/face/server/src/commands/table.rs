@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::failure::Outcome;
 
 use super::{
-    admin, backup, client, cluster, command, config, connection, counters, expiry, info, keys,
-    latency, lcs, memory, object, scan, slowlog, strings, transactions,
+    admin, backup, client, cluster, command, config, connection, counters, expiry, functions, info, keys,
+    latency, lcs, memory, object, scan, scripting, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -47,6 +47,7 @@ pub(crate) enum Group {
     Cluster,
     Connection,
     Generic,
+    Scripting,
     Server,
     String,
     Transactions,
@@ -58,6 +59,7 @@ impl Group {
             Self::Cluster => "cluster",
             Self::Connection => "connection",
             Self::Generic => "generic",
+            Self::Scripting => "scripting",
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
@@ -69,6 +71,7 @@ impl Group {
         match self {
             Self::Connection => Some("connection"),
             Self::Generic => Some("keyspace"),
+            Self::Scripting => Some("scripting"),
             Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
@@ -116,6 +119,13 @@ pub(crate) mod flags {
     /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
 
+    /// It runs a script, whose keys follow their number.
+    pub(crate) const SCRIPT: u32 = 1 << 28;
+    /// A script cannot execute it.
+    pub(crate) const NO_SCRIPT: u32 = 1 << 29;
+    /// It is executed while a script runs for long.
+    pub(crate) const ALLOW_BUSY: u32 = 1 << 30;
+
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
@@ -123,7 +133,10 @@ pub(crate) mod flags {
         (DENY_OOM, "denyoom"),
         (ADMIN, "admin"),
         (FAST, "fast"),
+        (NO_SCRIPT, "noscript"),
         (NO_AUTH, "no_auth"),
+        (ALLOW_BUSY, "allow_busy"),
+        (SCRIPT, "movablekeys"),
         (NO_MULTI, "no_multi"),
     ];
 }
@@ -133,6 +146,12 @@ impl Command {
     #[inline]
     pub(crate) fn is(&self, flags: u32) -> bool {
         self.flags & flags == flags
+    }
+
+    /// Whether it has some of some flags.
+    #[inline]
+    pub(crate) fn is_any(&self, flags: u32) -> bool {
+        self.flags & flags != 0
     }
 
     /// Whether it can have so many words.
@@ -208,7 +227,7 @@ const fn part(
     command
 }
 
-use Group::{Cluster, Connection, Generic, Server, String as Text, Transactions};
+use Group::{Cluster, Connection, Generic, Scripting, Server, String as Text, Transactions};
 use flags::*;
 
 /// A part of CLUSTER.
@@ -269,40 +288,66 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
-    new("wait", 3, 0, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
-    new("waitaof", 4, 0, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
+    new("wait", 3, NO_SCRIPT, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
+    new("waitaof", 4, NO_SCRIPT, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
     new("touch", -2, READ | FAST, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("ttl", 2, READ | FAST, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
     new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
     new("unlink", -2, WRITE | FAST | MANY_KEYS, Generic, "4.0.0", "Removes keys", keys::del).keys(1, -1, 1),
 
-    new("discard", 1, FAST | NOT_QUEUED, Transactions, "2.0.0", "Drops a transaction", transactions::discard),
-    new("exec", 1, NOT_QUEUED | EXECUTES, Transactions, "1.2.0", "Executes a transaction", transactions::exec),
-    new("multi", 1, FAST | NOT_QUEUED, Transactions, "1.2.0", "Begins a transaction", transactions::multi),
-    new("unwatch", 1, FAST, Transactions, "2.2.0", "Forgets all watched keys", transactions::unwatch),
-    new("watch", -2, FAST | NOT_QUEUED, Transactions, "2.2.0", "Lets EXEC fail if keys change before it", transactions::watch).keys(1, -1, 1),
+    new("eval", -3, SCRIPT | NO_SCRIPT, Scripting, "2.6.0", "Runs a script", scripting::eval),
+    new("eval_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Runs a script that only reads", scripting::eval_ro),
+    new("evalsha", -3, SCRIPT | NO_SCRIPT, Scripting, "2.6.0", "Runs a script by its digest", scripting::evalsha),
+    new("evalsha_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Runs a script that only reads, by its digest", scripting::evalsha_ro),
+    new("fcall", -3, SCRIPT | NO_SCRIPT, Scripting, "7.0.0", "Calls a function of a library", scripting::fcall),
+    new("fcall_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Calls a function that only reads", scripting::fcall_ro),
+    new("function", -2, 0, Scripting, "7.0.0", "Commands about libraries of functions", functions::help).with(&[
+        part("function|delete", 3, WRITE | NO_SCRIPT, Scripting, "7.0.0", "Removes a library", functions::delete),
+        part("function|dump", 2, NO_SCRIPT, Scripting, "7.0.0", "Returns all libraries as one value", functions::dump),
+        part("function|flush", -2, WRITE | NO_SCRIPT, Scripting, "7.0.0", "Removes all libraries", functions::flush),
+        part("function|help", 2, 0, Scripting, "7.0.0", "Lists the subcommands", functions::help),
+        part("function|kill", 2, NO_SCRIPT | ALLOW_BUSY, Scripting, "7.0.0", "Stops a function that runs for long", functions::kill),
+        part("function|list", -2, NO_SCRIPT, Scripting, "7.0.0", "Lists the libraries", functions::list),
+        part("function|load", -3, GROWS | NO_SCRIPT, Scripting, "7.0.0", "Adds a library", functions::load),
+        part("function|restore", -3, GROWS | NO_SCRIPT, Scripting, "7.0.0", "Adds libraries from one value", functions::restore),
+        part("function|stats", 2, NO_SCRIPT | ALLOW_BUSY, Scripting, "7.0.0", "Describes the function that runs for long", functions::stats),
+    ]),
+    new("script", -2, 0, Scripting, "2.6.0", "Commands about scripts", scripting::help).with(&[
+        part("script|debug", 3, NO_SCRIPT, Scripting, "3.2.0", "Is refused: there is no debugger", scripting::debug),
+        part("script|exists", -3, NO_SCRIPT, Scripting, "2.6.0", "Tells which scripts are known", scripting::exists),
+        part("script|flush", -2, NO_SCRIPT, Scripting, "2.6.0", "Forgets all scripts", scripting::flush),
+        part("script|help", 2, 0, Scripting, "5.0.0", "Lists the subcommands", scripting::help),
+        part("script|kill", 2, NO_SCRIPT | ALLOW_BUSY, Scripting, "2.6.0", "Stops a script that runs for long", scripting::kill),
+        part("script|load", 3, NO_SCRIPT, Scripting, "2.6.0", "Makes a script known", scripting::load),
+    ]),
 
-    new("auth", -2, OPEN, Connection, "1.0.0", "Authenticates the client", connection::auth),
+    new("discard", 1, FAST | NOT_QUEUED | NO_SCRIPT | ALLOW_BUSY, Transactions, "2.0.0", "Drops a transaction", transactions::discard),
+    new("exec", 1, NOT_QUEUED | EXECUTES | NO_SCRIPT, Transactions, "1.2.0", "Executes a transaction", transactions::exec),
+    new("multi", 1, FAST | NOT_QUEUED | NO_SCRIPT | ALLOW_BUSY, Transactions, "1.2.0", "Begins a transaction", transactions::multi),
+    new("unwatch", 1, FAST | NO_SCRIPT | ALLOW_BUSY, Transactions, "2.2.0", "Forgets all watched keys", transactions::unwatch),
+    new("watch", -2, FAST | NOT_QUEUED | NO_SCRIPT, Transactions, "2.2.0", "Lets EXEC fail if keys change before it", transactions::watch).keys(1, -1, 1),
+
+    new("auth", -2, OPEN | NO_SCRIPT | ALLOW_BUSY, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
-        part("client|getname", 2, 0, Connection, "2.6.9", "Returns the client's name", client::getname),
+        part("client|getname", 2, NO_SCRIPT, Connection, "2.6.9", "Returns the client's name", client::getname),
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
-        part("client|id", 2, 0, Connection, "5.0.0", "Returns the client's number", client::id),
-        part("client|info", 2, 0, Connection, "6.2.0", "Describes this client", client::info),
-        part("client|kill", -3, ADMIN | ALL_THREADS, Connection, "2.4.0", "Disconnects clients", client::kill),
-        part("client|list", -2, ADMIN | ALL_THREADS, Connection, "2.4.0", "Describes all clients", client::list),
-        part("client|maint_notifications", -3, 0, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
-        part("client|no-evict", 3, ADMIN, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
-        part("client|pause", -3, ADMIN | ALONE, Connection, "3.0.0", "Lets clients wait", client::pause),
-        part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
-        part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
-        part("client|setname", 3, 0, Connection, "2.6.9", "Sets the client's name", client::setname),
-        part("client|unpause", 2, ADMIN, Connection, "6.2.0", "Lets waiting clients go on", client::unpause),
+        part("client|id", 2, NO_SCRIPT, Connection, "5.0.0", "Returns the client's number", client::id),
+        part("client|info", 2, NO_SCRIPT, Connection, "6.2.0", "Describes this client", client::info),
+        part("client|kill", -3, ADMIN | ALL_THREADS | NO_SCRIPT, Connection, "2.4.0", "Disconnects clients", client::kill),
+        part("client|list", -2, ADMIN | ALL_THREADS | NO_SCRIPT, Connection, "2.4.0", "Describes all clients", client::list),
+        part("client|maint_notifications", -3, NO_SCRIPT, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
+        part("client|no-evict", 3, ADMIN | NO_SCRIPT, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
+        part("client|pause", -3, ADMIN | ALONE | NO_SCRIPT, Connection, "3.0.0", "Lets clients wait", client::pause),
+        part("client|reply", 3, NO_SCRIPT, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
+        part("client|setinfo", 4, NO_SCRIPT, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
+        part("client|setname", 3, NO_SCRIPT, Connection, "2.6.9", "Sets the client's name", client::setname),
+        part("client|unpause", 2, ADMIN | NO_SCRIPT, Connection, "6.2.0", "Lets waiting clients go on", client::unpause),
     ]),
     new("echo", 2, FAST, Connection, "1.0.0", "Returns its argument", connection::echo),
-    new("hello", -1, OPEN, Connection, "6.0.0", "Greets the server and chooses the protocol", connection::hello),
+    new("hello", -1, OPEN | NO_SCRIPT | ALLOW_BUSY, Connection, "6.0.0", "Greets the server and chooses the protocol", connection::hello),
     new("ping", -1, FAST, Connection, "1.0.0", "Asks for a sign of life", connection::ping),
-    new("quit", -1, OPEN | NOT_QUEUED, Connection, "1.0.0", "Closes the connection", connection::quit),
-    new("reset", 1, OPEN | NOT_QUEUED, Connection, "6.2.0", "Makes the connection as new", connection::reset),
+    new("quit", -1, OPEN | NOT_QUEUED | NO_SCRIPT | ALLOW_BUSY, Connection, "1.0.0", "Closes the connection", connection::quit),
+    new("reset", 1, OPEN | NOT_QUEUED | NO_SCRIPT | ALLOW_BUSY, Connection, "6.2.0", "Makes the connection as new", connection::reset),
     new("select", 2, FAST, Connection, "1.0.0", "Selects a database", connection::select),
 
     new("asking", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
@@ -338,7 +383,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("readonly", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("readwrite", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
 
-    new("bgsave", -1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgsave),
+    new("bgsave", -1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::bgsave),
     new("command", -1, 0, Server, "2.8.13", "Describes all commands", command::all).with(&[
         part("command|count", 2, 0, Server, "2.8.13", "Counts the commands", command::count),
         part("command|docs", -2, 0, Server, "7.0.0", "Documents commands", command::docs),
@@ -348,32 +393,32 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("command|list", -2, 0, Server, "7.0.0", "Lists the names of commands", command::list),
     ]),
     new("config", -2, 0, Server, "2.0.0", "Commands about the configuration", config::help).with(&[
-        part("config|get", -3, ADMIN, Server, "2.0.0", "Returns parameters", config::get),
+        part("config|get", -3, ADMIN | NO_SCRIPT, Server, "2.0.0", "Returns parameters", config::get),
         part("config|help", 2, 0, Server, "5.0.0", "Lists the subcommands", config::help),
-        part("config|resetstat", 2, ADMIN, Server, "2.0.0", "Sets the counters of INFO to zero", config::resetstat),
-        part("config|rewrite", 2, ADMIN, Server, "2.8.0", "Writes the configuration to its file", config::rewrite),
-        part("config|set", -4, ADMIN, Server, "2.0.0", "Sets parameters", config::set),
+        part("config|resetstat", 2, ADMIN | NO_SCRIPT, Server, "2.0.0", "Sets the counters of INFO to zero", config::resetstat),
+        part("config|rewrite", 2, ADMIN | NO_SCRIPT, Server, "2.8.0", "Writes the configuration to its file", config::rewrite),
+        part("config|set", -4, ADMIN | NO_SCRIPT, Server, "2.0.0", "Sets parameters", config::set),
     ]),
     new("dbsize", 1, READ | FAST | ALL_KEYS, Server, "1.0.0", "Counts the keys", admin::dbsize),
-    new("debug", -2, ADMIN | PROTECTED, Server, "1.0.0", "Commands for tests", admin::debug),
+    new("debug", -2, ADMIN | PROTECTED | NO_SCRIPT, Server, "1.0.0", "Commands for tests", admin::debug),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
     new("halite.backup", -2, 0, Server, "7.4.0", "Takes a backup while others write", backup::help).with(&[
-        part("halite.backup|begin", -2, ADMIN | DANGEROUS | NO_MULTI | ALL_KEYS, Server, "7.4.0", "Begins a backup", backup::begin),
+        part("halite.backup|begin", -2, ADMIN | DANGEROUS | NO_MULTI | ALL_KEYS | NO_SCRIPT, Server, "7.4.0", "Begins a backup", backup::begin),
         part("halite.backup|help", 2, 0, Server, "7.4.0", "Lists the subcommands", backup::help),
-        part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
-        part("halite.backup|stop", 2, ADMIN, Server, "7.4.0", "Ends a backup early", backup::stop),
+        part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS | NO_SCRIPT, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
+        part("halite.backup|stop", 2, ADMIN | NO_SCRIPT, Server, "7.4.0", "Ends a backup early", backup::stop),
     ]),
     new("info", -1, DANGEROUS | ALL_THREADS | TIMES, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
-        part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", latency::doctor),
-        part("latency|graph", 3, ADMIN, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
+        part("latency|doctor", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Sums the spikes up", latency::doctor),
+        part("latency|graph", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
         part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", latency::help),
-        part("latency|histogram", -2, ADMIN | ALL_THREADS | TIMES, Server, "7.0.0", "Tells how long commands took", latency::histogram),
-        part("latency|history", 3, ADMIN, Server, "2.8.13", "Returns the spikes of an event", latency::history),
-        part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
-        part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", latency::reset),
+        part("latency|histogram", -2, ADMIN | ALL_THREADS | TIMES | NO_SCRIPT, Server, "7.0.0", "Tells how long commands took", latency::histogram),
+        part("latency|history", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the spikes of an event", latency::history),
+        part("latency|latest", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
+        part("latency|reset", -2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Forgets spikes", latency::reset),
     ]),
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
         part("memory|doctor", 2, 0, Server, "4.0.0", "Reports problems of memory", memory::doctor),
@@ -383,14 +428,14 @@ pub(crate) static COMMANDS: &[Command] = &[
     ]),
     new("module", -2, 0, Server, "4.0.0", "Commands about modules", cluster::module_help).with(&[
         part("module|help", 2, 0, Server, "5.0.0", "Lists the subcommands", cluster::module_help),
-        part("module|list", 2, ADMIN, Server, "4.0.0", "Returns the modules: there are none", cluster::modules),
-        part("module|load", -3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
-        part("module|loadex", -3, ADMIN, Server, "7.0.0", "Is refused", cluster::refuse_module),
-        part("module|unload", 3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
+        part("module|list", 2, ADMIN | NO_SCRIPT, Server, "4.0.0", "Returns the modules: there are none", cluster::modules),
+        part("module|load", -3, ADMIN | NO_SCRIPT, Server, "4.0.0", "Is refused", cluster::refuse_module),
+        part("module|loadex", -3, ADMIN | NO_SCRIPT, Server, "7.0.0", "Is refused", cluster::refuse_module),
+        part("module|unload", 3, ADMIN | NO_SCRIPT, Server, "4.0.0", "Is refused", cluster::refuse_module),
     ]),
-    new("role", 1, FAST | ADMIN, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
-    new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
-    new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
+    new("role", 1, FAST | ADMIN | NO_SCRIPT, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
+    new("save", 1, ADMIN | NO_MULTI | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::save),
+    new("shutdown", -1, ADMIN | NO_MULTI | NO_SCRIPT | ALLOW_BUSY, Server, "1.0.0", "Stops the server", admin::shutdown),
     new("slowlog", -2, 0, Server, "2.2.12", "Commands about slow commands", slowlog::help).with(&[
         part("slowlog|get", -2, ADMIN, Server, "2.2.12", "Returns slow commands", slowlog::get),
         part("slowlog|help", 2, 0, Server, "6.2.0", "Lists the subcommands", slowlog::help),

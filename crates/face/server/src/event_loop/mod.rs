@@ -15,6 +15,7 @@
 //! its limit and that of all clients.
 
 mod arrivals;
+pub(crate) mod bystanders;
 mod eviction;
 mod exchange;
 mod withhold;
@@ -438,14 +439,24 @@ impl EventLoop {
 
     /// Executes the requests of a connection that have arrived.
     fn serve(&mut self, place: usize) {
-        let Some(connection) = &mut self.connections[place] else { return };
+        let Some(mut connection) = self.connections[place].take() else { return };
         self.service.refresh();
-        let Some(mut client) = self.service.clients.take_out(place) else { return };
+        if let Some(mut client) = self.service.clients.take_out(place) {
+            self.serve_client(place, &mut connection, &mut client);
+            self.service.clients.put_back(place, client);
+        }
+        self.connections[place] = Some(connection);
+    }
+
+    /// [`EventLoop::serve`] of a connection and its client, which are out of their places.
+    fn serve_client(&mut self, place: usize, connection: &mut Connection, client: &mut Client) {
         let can_go_on = connection.waits_for == Dispatched::Done;
         if connection.has_requests && can_go_on && !client.killed {
+            self.lend_connections();
             let peers = self.peers.as_deref_mut();
             let dispatched =
-                execute(&mut self.service, peers, &mut self.ahead, place, connection, &mut client);
+                execute(&mut self.service, peers, &mut self.ahead, place, connection, client);
+            self.take_connections_back();
             connection.waits_for = dispatched;
             match dispatched {
                 Dispatched::Paused => {
@@ -469,7 +480,6 @@ impl EventLoop {
         }
         self.service.some_killed |= client.killed;
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
-        self.service.clients.put_back(place, client);
     }
 
     /// Makes writes as safe as the policy requires.

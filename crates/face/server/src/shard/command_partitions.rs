@@ -1,5 +1,6 @@
 //! Which partitions a command needs, by its words.
 
+use crate::commands::scripting::keys as script_keys;
 use crate::commands::{Command, flags};
 use crate::partition_set::PartitionSet;
 use crate::resp::Args;
@@ -17,6 +18,10 @@ pub(crate) fn partitions_of(
     let mut parts = PartitionSet::EMPTY;
     if command.is(flags::SCANS) {
         parts.insert(scanned(store, args));
+    }
+    if command.is(flags::SCRIPT) {
+        let keys = script_keys(args).into_iter().flatten();
+        keys.for_each(|key| parts.insert(store.partition_of(key)));
     }
     for index in command.key_indexes(args.len()) {
         if let Some(key) = args.get(index) {

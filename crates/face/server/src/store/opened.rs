@@ -10,6 +10,9 @@ use crate::ending::Ending;
 use crate::random::generator;
 use crate::{Error, stored};
 
+/// The keys of libraries begin with this.
+const LIBRARY_PREFIX: &[u8] = b"library:";
+
 /// The key spaces of the databases, and their order when they were opened.
 pub(crate) struct Opened {
     pub(super) databases: Vec<Database>,
@@ -32,6 +35,17 @@ impl Opened {
         };
         let databases = (0..order.len()).map(|number| Database::open(db, number));
         Ok(Self { databases: databases.collect::<Result<_>>()?, settings, order })
+    }
+
+    /// The key under which a library lies, in the key space of the order.
+    pub(super) fn library_key(name: &str) -> Vec<u8> {
+        [LIBRARY_PREFIX, name.as_bytes()].concat()
+    }
+
+    /// The texts of the libraries. Waits until all partitions are recovered.
+    pub(crate) fn libraries(&self) -> Result<Vec<Vec<u8>>> {
+        let records = self.settings.prefix(LIBRARY_PREFIX)?;
+        records.map(|record| Ok(record?.1.to_vec())).collect()
     }
 
     /// Whether all key spaces exist.

@@ -4,6 +4,7 @@
 //! key space       key            value
 //! db<N>           a client's     a tag of one byte, and behind it the form of its type (`value`)
 //! db<N>:expires   a client's     when the key expires: milliseconds since 1970, 8 bytes, big-endian
+//! server:1        `library:<name>`  the text of a library of functions
 //! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`store::order`)
 //! ```
 //!
