@@ -210,7 +210,8 @@ impl Server {
             let mut started = Ok(());
             for (number, event_loop) in self.event_loops.into_iter().enumerate() {
                 let builder = thread::Builder::new().name(format!("halite-{number}"));
-                match builder.stack_size(STACK_LEN).spawn_scoped(scope, || run(event_loop, shared)) {
+                match builder.stack_size(STACK_LEN).spawn_scoped(scope, || run(event_loop, shared))
+                {
                     Ok(other) => others.push(other),
                     Err(source) => {
                         shared.fail();

@@ -106,7 +106,7 @@ pub(super) fn getkeys(call: &mut Call<'_>) -> Outcome {
         known.chain(of_script.into_iter().flatten())
     };
     let (count, start) = (keys().count(), call.out.len());
-    if count == 0 {
+    if count == 0 && of_script.is_none() {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
     }
     call.reply().array(count);

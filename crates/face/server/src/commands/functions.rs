@@ -76,7 +76,8 @@ pub(super) fn dump(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn restore(call: &mut Call<'_>) -> Outcome {
     if call.args.len() > 4 {
-        let text = "ERR Unknown subcommand or wrong number of arguments for 'restore'. Try FUNCTION HELP.";
+        let text =
+            "ERR Unknown subcommand or wrong number of arguments for 'restore'. Try FUNCTION HELP.";
         return Err(text.into());
     }
     let policy = call.args.get(3).unwrap_or(b"APPEND");
@@ -170,8 +171,8 @@ fn describe(call: &mut Call<'_>, library: &Library, with_code: bool) {
 pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
     let registry = &call.service.shared.scripts;
     let (running, libraries) = (registry.busy.first(), registry.libraries());
-    let counts = libraries
-        .map_or((0, 0), |libraries| (libraries.iter().len(), libraries.function_count()));
+    let counts =
+        libraries.map_or((0, 0), |libraries| (libraries.iter().len(), libraries.function_count()));
     let mut reply = call.reply();
     reply.map(2);
     reply.bulk(b"running_script");

@@ -106,8 +106,8 @@ fn memory(service: &Service, report: &Report, text: &mut String) {
     let lua = registry.state_bytes.load(Ordering::Relaxed);
     let (scripts, script_bytes) = registry.size();
     let known = registry.libraries();
-    let (libraries, functions) = known
-        .map_or((0, 0), |libraries| (libraries.iter().len(), libraries.function_count()));
+    let (libraries, functions) =
+        known.map_or((0, 0), |libraries| (libraries.iter().len(), libraries.function_count()));
     lines!(text,
         "used_memory": used.total,
         "used_memory_human": human(used.total),

@@ -181,10 +181,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
 /// Adds libraries by their texts, and removes others: all of that, or nothing.
 pub(super) fn change_libraries(
     call: &mut Call<'_>,
-    change: impl FnOnce(
-        &mut Call<'_>,
-        &mut crate::script::library::Libraries,
-    ) -> Outcome,
+    change: impl FnOnce(&mut Call<'_>, &mut crate::script::library::Libraries) -> Outcome,
 ) -> Outcome {
     call.service.check_durable()?;
     let shared = Arc::clone(&call.service.shared);

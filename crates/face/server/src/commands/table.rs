@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::failure::Outcome;
 
 use super::{
-    admin, backup, client, cluster, command, config, connection, counters, expiry, functions, info, keys,
-    latency, lcs, memory, object, scan, scripting, slowlog, strings, transactions,
+    admin, backup, client, cluster, command, config, connection, counters, expiry, functions, info,
+    keys, latency, lcs, memory, object, scan, scripting, slowlog, strings, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.

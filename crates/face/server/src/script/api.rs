@@ -5,6 +5,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::desk::{Abort, Desk, Errand};
+use super::from_lua::trimmed;
 use super::thrown::{Thrown, error_table};
 use super::{library, number, sha1, to_lua, watch};
 use crate::commands::{self, connection::REDIS_VERSION};
@@ -93,9 +94,9 @@ fn call(
         return Ok(Err(text.to_vec()));
     }
     if !lay(desk, &args) {
-        return Ok(Err(
-            b"ERR Lua redis lib command arguments must be strings or integers".to_vec()
-        ));
+        return Ok(
+            Err(b"ERR Lua redis lib command arguments must be strings or integers".to_vec()),
+        );
     }
     // Each argument takes a place that the values of the reply may need.
     drop(args);
@@ -150,14 +151,6 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     error_table(lua, &[code, b" ", trimmed(message)].concat())
 }
 
-/// A text without line breaks at its ends.
-fn trimmed(mut text: &[u8]) -> &[u8] {
-    while let [b'\r' | b'\n', rest @ ..] | [rest @ .., b'\r' | b'\n'] = text {
-        text = rest;
-    }
-    text
-}
-
 fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     let Some(text) = only_string(&args) else {
         return error_table(lua, b"ERR wrong number or type of arguments");
@@ -199,7 +192,9 @@ fn log(_: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<()> {
             }
             match text {
                 Value::String(text) => words.bytes.extend_from_slice(&text.as_bytes()),
-                Value::Integer(number) => words.bytes.extend_from_slice(number.to_string().as_bytes()),
+                Value::Integer(number) => {
+                    words.bytes.extend_from_slice(number.to_string().as_bytes())
+                }
                 Value::Number(value) => {
                     words.bytes.extend_from_slice(number::general(*value, 14).as_bytes());
                 }
@@ -232,7 +227,7 @@ fn setresp(_: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<()> {
 
 fn set_repl(_: &Lua, args: MultiValue) -> mlua::Result<()> {
     if args.len() != 1 {
-        return Err(raised("redis.set_repl() requires one argument.").into());
+        return Err(raised("redis.set_repl() requires two arguments.").into());
     }
     match args.front() {
         Some(Value::Integer(0..=3)) => Ok(()),

@@ -60,9 +60,8 @@ fn argument(lua: &Lua, args: &MultiValue, index: usize, name: &str) -> mlua::Res
 }
 
 fn one(lua: &Lua, table: &Table, name: &'static str, operate: fn(i32) -> i32) -> mlua::Result<()> {
-    let function = lua.create_function(move |lua, args: MultiValue| {
-        argument(lua, &args, 0, name).map(operate)
-    })?;
+    let function = lua
+        .create_function(move |lua, args: MultiValue| argument(lua, &args, 0, name).map(operate))?;
     table.set(name, function)
 }
 

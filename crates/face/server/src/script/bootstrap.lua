@@ -13,7 +13,7 @@ local rawget, rawset, setmetatable, getmetatable = rawget, rawset, setmetatable,
 local pairs, pcall, xpcall, loadstring = pairs, pcall, xpcall, loadstring
 local collectgarbage = collectgarbage
 local byte, concat, resume = string.byte, table.concat, coroutine.resume
-local thrown, place = native.thrown, native.place
+local thrown, is_abort, place = native.thrown, native.is_abort, native.place
 
 local READONLY = "Attempt to modify a readonly table"
 
@@ -44,11 +44,31 @@ local function copy(table, names)
 end
 
 local globals = copy(_G, {
-  "assert", "collectgarbage", "error", "gcinfo", "getmetatable", "ipairs", "next", "rawequal", "select", "tonumber",
+  "assert", "collectgarbage", "error", "gcinfo", "ipairs", "next", "rawequal", "select", "tonumber",
   "tostring", "type", "unpack", "_VERSION",
 })
 
+-- Raises the error of a wrong argument in the name of a function that stands for another one.
+local function check_table(value, name)
+  if type(value) ~= "table" then
+    error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
+  end
+end
+
+-- Only the tables of globals have a metatable as far as scripts see.
+local environments = {}
+function globals.getmetatable(value)
+  if real[value] and not environments[value] then
+    return nil
+  end
+  return (getmetatable(value))
+end
+
 function globals.setmetatable(table, metatable)
+  check_table(table, "setmetatable")
+  if metatable ~= nil and type(metatable) ~= "table" then
+    error("bad argument #2 to 'setmetatable' (nil or table expected)", 2)
+  end
   if real[table] then
     error(READONLY, 0)
   end
@@ -56,6 +76,7 @@ function globals.setmetatable(table, metatable)
 end
 
 function globals.rawset(table, key, value)
+  check_table(table, "rawset")
   if real[table] then
     error(READONLY, 0)
   end
@@ -63,16 +84,15 @@ function globals.rawset(table, key, value)
 end
 
 function globals.rawget(table, key)
+  check_table(table, "rawget")
   return rawget(real[table] or table, key)
 end
 
 function globals.pairs(table)
+  check_table(table, "pairs")
   local behind = real[table]
   if behind then
     return function(_, key) return next(behind, key) end, table, nil
-  end
-  if type(table) ~= "table" then
-    error("bad argument #1 to 'pairs' (table expected, got " .. (table == nil and "nil" or type(table)) .. ")", 2)
   end
   return next, table, nil
 end
@@ -88,14 +108,30 @@ local function settle(ok, ...)
   return false, why
 end
 
+-- An error that is a table has its text in the field `err`, and that is what `pcall` returns.
+local function settle_text(ok, ...)
+  if ok then
+    return ok, ...
+  end
+  local _, why = settle(false, ...)
+  if type(why) == "table" and (type(why.err) == "string" or type(why.err) == "number") then
+    why = why.err
+  end
+  return false, why
+end
+
 function globals.pcall(...)
-  return settle(pcall(...))
+  return settle_text(pcall(...))
 end
 
 function globals.xpcall(f, handler)
   return xpcall(f, function(why)
     if type(why) == "userdata" then
       why = thrown(why)
+    end
+    -- The script is stopped: no hook would stop the handler, which the hook calls.
+    if type(why) == "userdata" and is_abort(why) then
+      return why
     end
     return handler(why)
   end)
@@ -110,6 +146,9 @@ function globals.loadstring(code, name)
 end
 
 function globals.load(pieces, name)
+  if type(pieces) ~= "function" then
+    error("bad argument #1 to 'load' (function expected, got " .. type(pieces) .. ")", 2)
+  end
   local all = {}
   while true do
     local piece = pieces()
@@ -133,7 +172,7 @@ local math = copy(math, {
 math.random, math.randomseed = native.random, native.randomseed
 
 local strings = string
-getmetatable("").__metatable = sealed
+getmetatable("").__metatable = protect({ __index = protect(strings) })
 
 globals.coroutine = protect(coroutines)
 globals.math = protect(math)
@@ -157,6 +196,7 @@ local function environment()
   end
   setmetatable(own, { __index = absent })
   own._G = protect(own)
+  environments[own._G] = true
   return own, own._G
 end
 

@@ -4,8 +4,8 @@
 //! own clients from within the script, see `event_loop::bystanders`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::failure::{Failure, Outcome};

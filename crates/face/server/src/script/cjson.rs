@@ -12,7 +12,10 @@ mod decode;
 mod encode;
 
 /// How deep tables may lie in each other at all: each takes a place that Lua has few of.
-const DEPTH_MAX: i64 = 2000;
+const DEPTH_MAX: i64 = 1200;
+
+/// Arguments that a function looks at, to find that there are too many; the others give their places up.
+const ARGUMENTS: usize = 4;
 
 /// The options of an instance of the library.
 #[derive(Debug, Clone)]
@@ -69,26 +72,53 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     table.set("encode", with_options(lua, &options, encode)?)?;
     table.set("decode", with_options(lua, &options, decode)?)?;
     table.set("encode_sparse_array", with_options(lua, &options, sparse_array)?)?;
-    table.set("encode_max_depth", with_options(lua, &options, |lua, options, args| {
-        integer(lua, &args, "encode_max_depth", &mut options.encode_depth_max, i64::from(i32::MAX))
-    })?)?;
-    table.set("decode_max_depth", with_options(lua, &options, |lua, options, args| {
-        integer(lua, &args, "decode_max_depth", &mut options.decode_depth_max, i64::from(i32::MAX))
-    })?)?;
-    table.set("encode_number_precision", with_options(lua, &options, |lua, options, args| {
-        integer(lua, &args, "encode_number_precision", &mut options.precision, 14)
-    })?)?;
-    table.set("encode_keep_buffer", with_options(lua, &options, |lua, options, args| {
-        check_count(lua, &args, 1, "encode_keep_buffer")?;
-        set_flag(lua, &args, 0, "encode_keep_buffer", &mut options.keeps_buffer)?;
-        Ok(options.keeps_buffer)
-    })?)?;
+    table.set(
+        "encode_max_depth",
+        with_options(lua, &options, |lua, options, args| {
+            integer(
+                lua,
+                &args,
+                "encode_max_depth",
+                &mut options.encode_depth_max,
+                i64::from(i32::MAX),
+            )
+        })?,
+    )?;
+    table.set(
+        "decode_max_depth",
+        with_options(lua, &options, |lua, options, args| {
+            integer(
+                lua,
+                &args,
+                "decode_max_depth",
+                &mut options.decode_depth_max,
+                i64::from(i32::MAX),
+            )
+        })?,
+    )?;
+    table.set(
+        "encode_number_precision",
+        with_options(lua, &options, |lua, options, args| {
+            integer(lua, &args, "encode_number_precision", &mut options.precision, 14)
+        })?,
+    )?;
+    table.set(
+        "encode_keep_buffer",
+        with_options(lua, &options, |lua, options, args| {
+            check_count(lua, &args, 1, "encode_keep_buffer")?;
+            set_flag(lua, &args, 0, "encode_keep_buffer", &mut options.keeps_buffer)?;
+            Ok(options.keeps_buffer)
+        })?,
+    )?;
     table.set("encode_invalid_numbers", with_options(lua, &options, encode_invalid)?)?;
-    table.set("decode_invalid_numbers", with_options(lua, &options, |lua, options, args| {
-        check_count(lua, &args, 1, "decode_invalid_numbers")?;
-        set_flag(lua, &args, 0, "decode_invalid_numbers", &mut options.decodes_invalid)?;
-        Ok(options.decodes_invalid)
-    })?)?;
+    table.set(
+        "decode_invalid_numbers",
+        with_options(lua, &options, |lua, options, args| {
+            check_count(lua, &args, 1, "decode_invalid_numbers")?;
+            set_flag(lua, &args, 0, "decode_invalid_numbers", &mut options.decodes_invalid)?;
+            Ok(options.decodes_invalid)
+        })?,
+    )?;
     Ok(table)
 }
 
@@ -98,7 +128,10 @@ fn with_options<R: mlua::IntoLuaMulti + 'static>(
     function: fn(&Lua, &mut Options, MultiValue) -> mlua::Result<R>,
 ) -> mlua::Result<Function> {
     let options = Rc::clone(options);
-    lua.create_function(move |lua, args| function(lua, &mut options.borrow_mut(), args))
+    lua.create_function(move |lua, mut args: MultiValue| {
+        args.truncate(ARGUMENTS);
+        function(lua, &mut options.borrow_mut(), args)
+    })
 }
 
 fn encode(lua: &Lua, options: &mut Options, args: MultiValue) -> mlua::Result<Value> {
@@ -189,8 +222,8 @@ fn set_flag(
         Some(Value::Boolean(flag)) => *option = *flag,
         Some(Value::String(text)) if text == "on" => *option = true,
         Some(Value::String(text)) if text == "off" => *option = false,
-        Some(Value::String(text)) => {
-            let why = format!("invalid option '{}'", text.to_string_lossy());
+        Some(value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => {
+            let why = format!("invalid option '{}'", value.to_string()?);
             return Err(bad_argument(lua, index + 1, name, &why));
         }
         other => {
@@ -242,7 +275,8 @@ mod tests {
         let lua = Lua::new();
         lua.globals().set("cjson", table(&lua).unwrap()).unwrap();
         for (code, expected) in cases {
-            let code = format!("local ok, why = pcall(function() return {code} end) return tostring(why)");
+            let code =
+                format!("local ok, why = pcall(function() return {code} end) return tostring(why)");
             let result: String = lua.load(&code).eval().unwrap();
             let result = result.lines().next().unwrap_or_default();
             assert!(result.contains(expected), "{code}: {result}, and not {expected}");
@@ -252,14 +286,23 @@ mod tests {
     #[test]
     fn values_are_encoded() {
         check(&[
-            ("cjson.encode({1, 2.5, 'a/\"\\n', true, cjson.null})", "[1,2.5,\"a\\/\\\"\\n\",true,null]"),
+            (
+                "cjson.encode({1, 2.5, 'a/\"\\n', true, cjson.null})",
+                "[1,2.5,\"a\\/\\\"\\n\",true,null]",
+            ),
             ("cjson.encode({a = {}})", "{\"a\":{}}"),
             ("cjson.encode({[1] = 1, [3] = 3})", "[1,null,3]"),
-            ("cjson.encode({[1] = 1, [30] = 3})", "Cannot serialise table: excessively sparse array"),
+            (
+                "cjson.encode({[1] = 1, [30] = 3})",
+                "Cannot serialise table: excessively sparse array",
+            ),
             ("cjson.encode(1e15)", "1e+15"),
             ("cjson.encode(0 / 0)", "Cannot serialise number: must not be NaN or Inf"),
             ("cjson.encode(print)", "Cannot serialise function: type not supported"),
-            ("cjson.encode({[true] = 1})", "Cannot serialise boolean: table key must be a number or string"),
+            (
+                "cjson.encode({[true] = 1})",
+                "Cannot serialise boolean: table key must be a number or string",
+            ),
             ("cjson.encode({[1.5] = 1})", "{\"1.5\":1}"),
             ("cjson.encode('\\0\\127')", "\"\\u0000\\u007f\""),
             ("cjson.encode(1, 2)", "bad argument #1 to 'encode' (expected 1 argument)"),
@@ -280,10 +323,16 @@ mod tests {
             ("cjson.decode('[1, -2.5e3]')[2]", "-2500"),
             ("cjson.decode('')", "Expected value but found T_END at character 1"),
             ("cjson.decode('{')", "Expected object key string but found T_END at character 2"),
-            ("cjson.decode('[1 2]')", "Expected comma or array end but found T_NUMBER at character 4"),
+            (
+                "cjson.decode('[1 2]')",
+                "Expected comma or array end but found T_NUMBER at character 4",
+            ),
             ("cjson.decode('{\"a\" 1}')", "Expected colon but found T_NUMBER at character 6"),
             ("cjson.decode('[1]x')", "Expected the end but found invalid token at character 4"),
-            ("cjson.decode('\"\\\\x\"')", "Expected value but found invalid escape code at character 2"),
+            (
+                "cjson.decode('\"\\\\x\"')",
+                "Expected value but found invalid escape code at character 2",
+            ),
             ("cjson.decode('nul')", "Expected value but found invalid token at character 1"),
             ("cjson.decode(('['):rep(1001))", "Found too many nested data structures (1001)"),
         ]);
@@ -293,7 +342,7 @@ mod tests {
     fn options_are_of_an_instance() {
         check(&[
             ("cjson.encode_max_depth(2) + cjson.new().encode_max_depth()", "1002"),
-            ("cjson.encode({{{}}})", "Cannot serialise, excessive depth (3)"),
+            ("cjson.encode({{{}}})", "Cannot serialise, excessive nesting (3)"),
             ("cjson.encode_number_precision(15)", "expected integer between 1 and 14"),
             ("cjson.encode_number_precision(3) + cjson.encode(2/3)", "3.667"),
             ("cjson.encode_sparse_array(true)", "true"),

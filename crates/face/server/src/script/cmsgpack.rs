@@ -11,6 +11,8 @@ const NESTING_MAX: usize = 16;
 const DEPTH_MAX: usize = 1000;
 /// Values that a function takes or returns: each takes a place that Lua has few of.
 const VALUES_MAX: usize = 4000;
+/// Arguments that a function looks at; the others give their places up.
+const ARGUMENTS: usize = 3;
 
 /// The library.
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
@@ -93,15 +95,15 @@ fn pack_number(out: &mut Vec<u8>, number: f64) {
 fn pack_integer(out: &mut Vec<u8>, number: i64) {
     let bytes = number.to_be_bytes();
     let (mark, len) = match number {
-        -32..128 => return out.push(number as u8),
-        0..=0xff => (0xcc, 1),
-        0..=0xffff => (0xcd, 2),
-        0..=0xffff_ffff => (0xce, 4),
-        0.. => (0xcf, 8),
-        -0x80.. => (0xd0, 1),
-        -0x8000.. => (0xd1, 2),
-        -0x8000_0000.. => (0xd2, 4),
-        _ => (0xd3, 8),
+        -32..=0x7f => return out.push(number as u8),
+        0x80..=0xff => (0xcc, 1),
+        0x100..=0xffff => (0xcd, 2),
+        0x1_0000..=0xffff_ffff => (0xce, 4),
+        0x1_0000_0000.. => (0xcf, 8),
+        -0x80..=-33 => (0xd0, 1),
+        -0x8000..=-0x81 => (0xd1, 2),
+        -0x8000_0000..=-0x8001 => (0xd2, 4),
+        ..=-0x8000_0001 => (0xd3, 8),
     };
     out.push(mark);
     out.extend_from_slice(&bytes[8 - len..]);
@@ -138,18 +140,21 @@ fn pack_table(out: &mut Vec<u8>, table: &Table, level: usize) -> mlua::Result<()
     Ok(())
 }
 
-fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+    args.truncate(ARGUMENTS);
     let bytes = string_argument(lua, &args, "unpack")?;
     unpack_values(lua, &bytes, 0, 0, false)
 }
 
-fn unpack_one(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack_one(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+    args.truncate(ARGUMENTS);
     let bytes = string_argument(lua, &args, "unpack_one")?;
     let offset = optional(lua, &args, 1, "unpack_one")?;
     unpack_values(lua, &bytes, 1, offset, true)
 }
 
-fn unpack_limit(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack_limit(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+    args.truncate(ARGUMENTS);
     let bytes = string_argument(lua, &args, "unpack_limit")?;
     let Some(limit) = args.get(1).and_then(bit::number) else {
         let why = format!("number expected, got {}", type_name(args.get(1)));
@@ -193,8 +198,7 @@ fn unpack_values(
 ) -> mlua::Result<MultiValue> {
     let len = bytes.len();
     if offset < 0 || limit < 0 {
-        let why =
-            format!("Invalid request to unpack with offset of {offset} and limit of {len}.");
+        let why = format!("Invalid request to unpack with offset of {offset} and limit of {len}.");
         return Err(fail(lua, why));
     }
     if offset as usize > len {
@@ -345,7 +349,10 @@ mod tests {
     fn values_are_packed_as_short_as_they_can_be() {
         let lua = lua();
         for (code, expected) in [
-            ("1, 127, 128, 256, 65536, 4294967296", "017fccf0".replace("f0", "80") + "cd0100ce00010000cf0000000100000000"),
+            (
+                "1, 127, 128, 256, 65536, 4294967296",
+                "017fccf0".replace("f0", "80") + "cd0100ce00010000cf0000000100000000",
+            ),
             ("-1, -32, -33, -129, -40000", "ffe0d0dfd1ff7fd2ffff63c0".to_owned()),
             ("1.5, 0.1, true, false, nil", "ca3fc00000cb3fb999999999999ac3c2c0".to_owned()),
             ("'abc', {1, 2}, {a = 1}, {}", "a3616263920102".to_owned() + "81a1610190"),

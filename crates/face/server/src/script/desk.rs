@@ -12,6 +12,7 @@ use mlua::Function;
 
 use super::library::Registering;
 use super::random;
+use crate::random::generator;
 use crate::reply::Protocol;
 
 /// The request for which the bell rings.
@@ -96,7 +97,7 @@ impl Desk {
             stopped_at: RefCell::default(),
             began: Cell::new(Instant::now()),
             next_look: Cell::new(Duration::MAX),
-            random: Cell::new(random::seeded(0)),
+            random: Cell::new(random::seeded(generator().i32(..))),
             registering: RefCell::default(),
         }
     }
@@ -108,7 +109,6 @@ impl Desk {
         self.stopped_at.replace(None);
         self.began.set(now);
         self.next_look.set(first_look);
-        self.random.set(random::seeded(0));
         let (words, reply) = (&mut *self.words.borrow_mut(), &mut *self.reply.borrow_mut());
         if words.bytes.capacity() > KEPT {
             *words = Words::default();

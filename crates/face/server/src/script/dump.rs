@@ -158,6 +158,18 @@ mod tests {
     }
 
     #[test]
+    fn what_redis_has_dumped_is_read() {
+        let dumped = b"\xf5\xc3@\xae@\xf1\x1f#!lua name=mylib\nredis.register_\x0efunction(\"f1\", \xe0\x00\x0e\x11keys\
+            , args) return`\x0c\x07[1] end)\xe0\x0fF\x00{\xc0@\x00_`r\x02\"f2 T\x08callback=\xc0\x1c\xe0\x0b\
+            ]\x80\x97@*\x04(\"get 6@\x82 o\x00)@p \x99\x1alags={\"no-writes\"}, descrip@\xc0\x01=\"@\x0c\x01\
+            \"}\n\x00\x87A\xa7\xd1C6\x03\x9c";
+        let texts = parse(dumped).unwrap();
+        let [text] = &texts[..] else { panic!("there is one library") };
+        assert!(text.starts_with(b"#!lua name=mylib\nredis.register_function(\"f1\", "));
+        assert!(text.ends_with(b"description=\"desc\"}"));
+    }
+
+    #[test]
     fn compressed_texts_are_read() {
         // A run of `ab`, and six bytes from two before on.
         let packed = [1, b'a', b'b', 4 << 5, 1];

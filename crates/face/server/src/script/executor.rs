@@ -59,6 +59,8 @@ pub(super) struct Executor<'a> {
 
 /// Bytes of a word that FUNCTION STATS shows of a running command.
 const SHOWN_LEN_MAX: usize = 128;
+/// Bytes of a line that a script writes to the log.
+const LOGGED_LEN_MAX: usize = 1024;
 /// Words that it shows.
 const SHOWN_MAX: usize = 32;
 
@@ -69,7 +71,8 @@ impl Executor<'_> {
             Errand::Execute => self.execute_words(),
             Errand::Log => {
                 let words = self.desk.words.borrow();
-                let line = String::from_utf8_lossy(&words.bytes);
+                let shown = words.bytes.len().min(LOGGED_LEN_MAX);
+                let line = String::from_utf8_lossy(&words.bytes[..shown]);
                 self.service.settings.log(|| line.replace(['\r', '\n'], " "));
             }
             Errand::LookAfter => self.look_after(),

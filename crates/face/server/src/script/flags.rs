@@ -87,8 +87,7 @@ pub(crate) fn of_library(body: &[u8]) -> Outcome<(&str, &[u8])> {
         match word {
             _ if word.len() >= 5 && word[..5].eq_ignore_ascii_case(b"name=") => {
                 if name.replace(&word[5..]).is_some() {
-                    let text =
-                        "ERR Invalid metadata value, name argument was given multiple times";
+                    let text = "ERR Invalid metadata value, name argument was given multiple times";
                     return Err(text.into());
                 }
             }
@@ -139,7 +138,10 @@ mod tests {
             (&b"code"[..], "ERR Missing library metadata"),
             (b"#!lua name=a", "ERR Invalid library metadata"),
             (b"#!lua\n", "ERR Library name was not given"),
-            (b"#!lua name=a name=b\n", "ERR Invalid metadata value, name argument was given multiple times"),
+            (
+                b"#!lua name=a name=b\n",
+                "ERR Invalid metadata value, name argument was given multiple times",
+            ),
             (b"#!lua x=a\n", "ERR Invalid metadata value given: x=a"),
             (b"#!js name=a\n", "ERR Engine 'js' not found"),
         ] {

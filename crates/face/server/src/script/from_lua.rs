@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::reply::{Protocol, Reply};
 
 /// How deep tables may lie in each other: Redis' Lua stack has about as much room.
-const DEPTH_MAX: usize = 1500;
+const DEPTH_MAX: usize = 1200;
 
 /// Writes a value as a reply. `booleans` says whether the script has chosen RESP3, in which booleans are themselves.
 pub(super) fn from_lua(
@@ -46,7 +46,7 @@ impl Writer<'_, '_> {
 
     fn table(&mut self, table: &Table, depth: usize) -> Outcome {
         if let Some(text) = text(table, "err")? {
-            self.reply.error(text.trim_ascii_end());
+            self.reply.error(trimmed(&text));
             return Ok(());
         }
         if let Some(text) = text(table, "ok")? {
@@ -156,6 +156,14 @@ impl Writer<'_, '_> {
         self.reply.out.extend_from_slice(&one_line(text));
         self.reply.out.extend_from_slice(b"\r\n");
     }
+}
+
+/// A text without line breaks at its ends.
+pub(super) fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b'\r' | b'\n', rest @ ..] | [rest @ .., b'\r' | b'\n'] = text {
+        text = rest;
+    }
+    text
 }
 
 /// A text whose line breaks are spaces.

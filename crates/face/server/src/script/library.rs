@@ -131,13 +131,14 @@ pub(super) fn register(registering: &mut Option<Registering>, args: MultiValue) 
 }
 
 fn positional(args: &MultiValue) -> Registered<(FunctionInfo, Function)> {
-    let Some(Value::String(name)) = args.front() else {
-        return Err("first argument to redis.register_function must be a string");
+    let name = match args.front() {
+        Some(name @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => name.to_string(),
+        _ => return Err("first argument to redis.register_function must be a string"),
     };
     let Some(Value::Function(callback)) = args.get(1) else {
         return Err("second argument to redis.register_function must be a function");
     };
-    let name = name.to_string_lossy();
+    let name = name.unwrap_or_default();
     let info = FunctionInfo { name, description: None, flags: ScriptFlags::default() };
     Ok((info, callback.clone()))
 }
@@ -152,8 +153,12 @@ fn named(arg: Option<&Value>) -> Registered<(FunctionInfo, Function)> {
     let (mut name, mut description, mut callback) = (None, None, None);
     let mut flags = ScriptFlags::default();
     for pair in table.pairs::<Value, Value>() {
-        let Ok((Value::String(key), value)) = pair else {
-            return Err("named argument key given to redis.register_function is not a string");
+        let (key, value) = match pair {
+            Ok((Value::String(key), value)) => (key, value),
+            Ok((Value::Integer(_) | Value::Number(_), _)) => {
+                return Err("unknown argument given to redis.register_function");
+            }
+            _ => return Err("named argument key given to redis.register_function is not a string"),
         };
         match (&*key.as_bytes().to_ascii_lowercase(), value) {
             (b"function_name", Value::String(text)) => name = Some(text.to_string_lossy()),
@@ -164,11 +169,15 @@ fn named(arg: Option<&Value>) -> Registered<(FunctionInfo, Function)> {
             }
             (b"description", Value::String(text)) => description = Some(text.as_bytes().to_vec()),
             (b"description", _) => {
-                return Err("description argument given to redis.register_function must be a string");
+                return Err(
+                    "description argument given to redis.register_function must be a string",
+                );
             }
             (b"callback", Value::Function(function)) => callback = Some(function),
             (b"callback", _) => {
-                return Err("callback argument given to redis.register_function must be a function");
+                return Err(
+                    "callback argument given to redis.register_function must be a function",
+                );
             }
             (b"flags", Value::Table(names)) => flags = named_flags(&names)?,
             (b"flags", _) => {

@@ -1,4 +1,4 @@
-//! The random numbers of scripts: the same ones for each run, the sequence of `lrand48`.
+//! The random numbers of scripts: the sequence of `lrand48`, so that a seed has the numbers that it has in Redis.
 
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const INCREMENT: u64 = 0xB;

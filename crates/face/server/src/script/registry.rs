@@ -182,9 +182,8 @@ impl Registry {
             });
             if let Err(failure) = added {
                 let why = failure.text();
-                settings.log(|| {
-                    format!("a library is left out: {}", String::from_utf8_lossy(&why))
-                });
+                settings
+                    .log(|| format!("a library is left out: {}", String::from_utf8_lossy(&why)));
             }
         }
         self.set_libraries(libraries);

@@ -89,8 +89,7 @@ fn check_flags(call: &Call<'_>, flags: ScriptFlags, is_read_only: bool) -> Outco
     }
     let is_limited = call.service.settings.memory_max > 0;
     if writes && !flags.has(ScriptFlags::ALLOW_OOM) && is_limited && call.service.is_full() {
-        let text =
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+        let text = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
         return Err(text.into());
     }
     Ok(())
@@ -99,11 +98,7 @@ fn check_flags(call: &Call<'_>, flags: ScriptFlags, is_read_only: bool) -> Outco
 /// A failure, and whether the state lacked memory.
 type Failed = (Failure, bool);
 
-fn prepare(
-    state: &mut State,
-    service: &mut Service,
-    program: Program<'_>,
-) -> Result<(), Failed> {
+fn prepare(state: &mut State, service: &mut Service, program: Program<'_>) -> Result<(), Failed> {
     let prepared = match program {
         Program::Script(script) => state.compile(script).map(|()| {
             service.shared.scripts.keep_evaluated(script);
@@ -157,7 +152,8 @@ fn execute(
 ) -> Result<(), Failed> {
     let desk = std::rc::Rc::clone(&state.desk);
     desk.clear(Instant::now(), first_look(call.service));
-    let tables = table_of(&state.lua, keys).and_then(|keys| Ok((keys, table_of(&state.lua, args)?)));
+    let tables =
+        table_of(&state.lua, keys).and_then(|keys| Ok((keys, table_of(&state.lua, args)?)));
     let (keys, args) = tables.map_err(|error| (failed(&error), true))?;
     let Some(mut client) = state.client.take() else {
         return Err(("ERR Script aborted.".into(), true));

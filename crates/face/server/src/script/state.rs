@@ -71,9 +71,7 @@ impl State {
         if let Some(state) = kept {
             let settings = &service.settings.scripts;
             let is_of_now = state.run_id == service.run_id && state.flushes == registry.flushes();
-            if is_of_now
-                && state.memory_max == settings.memory_max
-                && state.compiled < COMPILED_MAX
+            if is_of_now && state.memory_max == settings.memory_max && state.compiled < COMPILED_MAX
             {
                 return Ok(state);
             }
@@ -134,8 +132,9 @@ impl State {
             "@user_script",
             self.exports.script_environment.clone(),
         );
-        let function = compiled
-            .map_err(|why| Failure::quoting("ERR Error compiling script (new function): ", &why, ""))?;
+        let function = compiled.map_err(|why| {
+            Failure::quoting("ERR Error compiling script (new function): ", &why, "")
+        })?;
         self.compiled += 1;
         self.exports.keep_script.call((digest, function)).map_err(|error| failed(&error))
     }
@@ -209,7 +208,7 @@ fn register(
     let registered = desk.registering.replace(None);
     if desk.abort.replace(None).is_some() {
         watch::watch(lua, desk).map_err(|error| failed(&error))?;
-        return Err("ERR FUNCTION LOAD timeout".into());
+        return Err("ERR Error registering functions: ERR FUNCTION LOAD timeout".into());
     }
     match ran.map_err(|error| failed(&error))? {
         (true, _) => {}
@@ -283,6 +282,7 @@ fn make(settings: &ScriptSettings) -> mlua::Result<(Lua, Rc<Desk>, Exports)> {
 fn native(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     native.set("thrown", lua.create_function(value_of)?)?;
+    native.set("is_abort", lua.create_function(|_, why: Value| Ok(thrown::is_abort(&why)))?)?;
     native.set("place", lua.create_function(place)?)?;
     native.set("clock", lua.create_function(|_, ()| Ok(cpu_seconds()))?)?;
     native.set("redis", api::redis(lua, desk)?)?;
@@ -292,16 +292,13 @@ fn native(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     native.set("struct", structs::table(lua)?)?;
     native.set("bit", bit::table(lua)?)?;
     let own = Rc::clone(desk);
-    native.set(
-        "random",
-        lua.create_function(move |lua, args| random_number(lua, &own, &args))?,
-    )?;
+    native.set("random", lua.create_function(move |lua, args| random_number(lua, &own, &args))?)?;
     let own = Rc::clone(desk);
     native.set(
         "randomseed",
-        lua.create_function(move |lua, seed: Value| {
-            let Some(seed) = bit::number(&seed) else {
-                let why = format!("number expected, got {}", thrown::type_name(Some(&seed)));
+        lua.create_function(move |lua, args: mlua::MultiValue| {
+            let Some(seed) = args.front().and_then(bit::number) else {
+                let why = format!("number expected, got {}", thrown::type_name(args.front()));
                 return Err(thrown::bad_argument(lua, 1, "randomseed", &why));
             };
             own.random.set(random::seeded(seed as i64 as i32));
@@ -317,9 +314,8 @@ fn place(lua: &Lua, level: usize) -> mlua::Result<(Option<String>, Option<usize>
         let frame = lua.inspect_stack(level, |frame| {
             let source = frame.source();
             let is_own = source.what == "C" || source.source.as_deref() == Some("=halite");
-            (!is_own).then(|| {
-                (source.source.map(|source| source.into_owned()), frame.current_line())
-            })
+            (!is_own)
+                .then(|| (source.source.map(|source| source.into_owned()), frame.current_line()))
         });
         match frame {
             None => break,

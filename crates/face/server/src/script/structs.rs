@@ -13,6 +13,8 @@ use super::thrown::{bad_argument, fail, type_name};
 const INTEGER_LEN_MAX: usize = 32;
 /// Values that are packed or unpacked: each takes a place that Lua has few of.
 const VALUES_MAX: usize = 4000;
+/// Arguments that a function looks at; the others give their places up.
+const ARGUMENTS: usize = 3;
 /// Bytes of a value that is packed.
 const PACKED_LEN_MAX: usize = 512 << 20;
 
@@ -61,7 +63,7 @@ impl Format {
     }
 
     /// The next option that stands for a value or for padding.
-    fn next(&mut self, lua: &Lua) -> mlua::Result<Option<Item>> {
+    fn next(&mut self, lua: &Lua, function: &str) -> mlua::Result<Option<Item>> {
         loop {
             let Some(&option) = self.bytes.get(self.at) else { return Ok(None) };
             self.at += 1;
@@ -101,8 +103,8 @@ impl Format {
                     continue;
                 }
                 other => {
-                    let why = [b"invalid format option '", &[other][..], b"'"].concat();
-                    return Err(fail(lua, why));
+                    let why = format!("invalid format option '{}'", char::from(other));
+                    return Err(bad_argument(lua, 1, function, &why));
                 }
             };
             return Ok(Some(Item { option, size }));
@@ -145,7 +147,7 @@ fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     }
     let mut format = Format::new(lua, &args, "pack")?;
     let (mut out, mut index) = (Vec::new(), 1);
-    while let Some(item) = format.next(lua)? {
+    while let Some(item) = format.next(lua, "pack")? {
         let padding = format.padding(out.len(), &item);
         out.resize(out.len() + padding, 0);
         if item.option == b'x' {
@@ -195,7 +197,8 @@ fn put(out: &mut Vec<u8>, bytes: &[u8], size: usize, is_little: bool) {
     }
 }
 
-fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+    args.truncate(ARGUMENTS);
     let mut format = Format::new(lua, &args, "unpack")?;
     let data = text(lua, &args, 1, "unpack")?;
     let position = match args.get(2) {
@@ -208,7 +211,7 @@ fn unpack(lua: &Lua, args: MultiValue) -> mlua::Result<MultiValue> {
     let mut at = position as usize - 1;
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
     let mut values = MultiValue::new();
-    while let Some(item) = format.next(lua)? {
+    while let Some(item) = format.next(lua, "unpack")? {
         at += format.padding(at, &item);
         let bytes = data.get(at..).and_then(|rest| rest.get(..item.size)).ok_or_else(too_short)?;
         if values.len() >= VALUES_MAX {
@@ -269,10 +272,11 @@ fn integer(bits: u64, size: usize, is_signed: bool) -> f64 {
     ((bits << unused) as i64 >> unused) as f64
 }
 
-fn size(lua: &Lua, args: MultiValue) -> mlua::Result<usize> {
+fn size(lua: &Lua, mut args: MultiValue) -> mlua::Result<usize> {
+    args.truncate(ARGUMENTS);
     let mut format = Format::new(lua, &args, "size")?;
     let mut len: usize = 0;
-    while let Some(item) = format.next(lua)? {
+    while let Some(item) = format.next(lua, "size")? {
         if item.option == b's' {
             return Err(bad_argument(lua, 1, "size", "option 's' has no fixed size"));
         }

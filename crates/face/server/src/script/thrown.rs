@@ -21,7 +21,7 @@ pub(super) enum Thrown {
 impl fmt::Display for Thrown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) | Self::Reply(text) => write!(f, "{}", text.escape_ascii()),
+            Self::Text(text) | Self::Reply(text) => f.write_str(&String::from_utf8_lossy(text)),
             Self::Abort => f.write_str("the script is stopped"),
         }
     }
@@ -70,6 +70,12 @@ pub(super) fn value_of(lua: &Lua, error: Value) -> mlua::Result<Value> {
         Some(Thrown::Abort) => Ok(error),
         None => lua.create_string(root(why).to_string()).map(Value::String),
     }
+}
+
+/// Whether an error means that the script must not go on.
+pub(super) fn is_abort(error: &Value) -> bool {
+    let Value::Error(why) = error else { return false };
+    matches!(why.downcast_ref(), Some(Thrown::Abort))
 }
 
 /// The innermost error.

@@ -195,10 +195,12 @@ fn place(
         // borrowed.
         Some(home) if home == me && is_simple => Place::Nowhere(Dispatched::Stalled),
         // A script may need other parts as well, which are borrowed here.
-        Some(home) if is_simple && !command.is_any(flags::NOT_QUEUED | flags::SCRIPT) => match peers.has_room(home) {
-            true => Place::Home { thread: home, partitions: needs.parts },
-            false => Place::Nowhere(Dispatched::Stalled),
-        },
+        Some(home) if is_simple && !command.is_any(flags::NOT_QUEUED | flags::SCRIPT) => {
+            match peers.has_room(home) {
+                true => Place::Home { thread: home, partitions: needs.parts },
+                false => Place::Nowhere(Dispatched::Stalled),
+            }
+        }
         _ if !lane.answers.is_empty() => Place::Nowhere(Dispatched::Unanswered),
         _ => Place::Operation(needs),
     }

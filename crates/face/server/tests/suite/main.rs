@@ -21,6 +21,7 @@ mod pipelines;
 mod protocol;
 mod random_requests;
 mod scan;
+mod scripting;
 mod shutdown;
 mod stored_form;
 mod strings;

@@ -96,7 +96,10 @@ impl Parser<'_> {
 
     fn check_depth(&self, depth: i64) -> Result<()> {
         match depth > self.options.decode_depth_max.min(DEPTH_MAX) {
-            true => Err(Wrong::Text(format!("Found too many nested data structures ({depth})"))),
+            true => Err(Wrong::Text(format!(
+                "Found too many nested data structures ({depth}) at character {}",
+                self.at
+            ))),
             false => Ok(()),
         }
     }
@@ -173,8 +176,11 @@ impl Parser<'_> {
     /// A word, or a number that JSON does not have.
     fn word(&mut self, at: usize) -> Placed {
         let rest = &self.text[at..];
-        let words =
-            [("true", Token::Boolean(true)), ("false", Token::Boolean(false)), ("null", Token::Null)];
+        let words = [
+            ("true", Token::Boolean(true)),
+            ("false", Token::Boolean(false)),
+            ("null", Token::Null),
+        ];
         for (word, token) in words {
             if rest.starts_with(word.as_bytes()) {
                 self.at += word.len();

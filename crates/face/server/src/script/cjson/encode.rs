@@ -36,7 +36,7 @@ impl Writer<'_> {
 
     fn table(&mut self, table: &Table, depth: i64) -> Result<(), String> {
         if depth > self.options.encode_depth_max.min(DEPTH_MAX) {
-            return Err(format!("Cannot serialise, excessive depth ({depth})"));
+            return Err(format!("Cannot serialise, excessive nesting ({depth})"));
         }
         match self.array_len(table)? {
             Some(len) => self.array(table, len, depth),
