@@ -50,6 +50,8 @@ pub(crate) struct Client {
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
     pub(crate) replies: Replies,
+    /// Its request has been rolled back, because it needs partitions that were not here.
+    pub(crate) needs_all_parts: bool,
     pub(crate) no_evict: bool,
     /// The connection closes once its replies are sent.
     pub(crate) closing: bool,
@@ -136,6 +138,7 @@ impl Client {
             next_post: 0,
             backup: None,
             replies: Replies::All,
+            needs_all_parts: false,
             no_evict: false,
             closing: false,
             killed: false,

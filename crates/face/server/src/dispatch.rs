@@ -69,6 +69,11 @@ pub(crate) fn answer(
             return Dispatched::Done;
         }
     };
+    if client.needs_all_parts {
+        // The request has had no effect, and begins anew.
+        client.replies = replies;
+        return Dispatched::Done;
+    }
     if matches!(result, Err(Failure::Waits)) {
         return Dispatched::Waiting;
     }

@@ -11,6 +11,7 @@
 //! are executed, the event loop makes their writes durable, together, and only then sends the answers.
 //!
 //! A message of PUBLISH, and whatever else a client gets without asking, takes the path that `pubsub` describes.
+//! EVAL and FCALL run a script, whose commands take the way from `commands::table` on again: `script`.
 //!
 //! With one thread every place is here. With several, a request may travel, in a packet through the rings between the
 //! threads, to the thread that has its keys. A command on keys of several threads borrows their parts of the store
@@ -71,6 +72,7 @@ mod random;
 mod reply;
 mod report;
 pub mod resp;
+mod script;
 mod secrets;
 mod server;
 mod service;

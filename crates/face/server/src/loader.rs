@@ -49,7 +49,21 @@ impl Loader {
             }
             self.work(opened);
         });
+        self.open_libraries(opened);
         Ok(())
+    }
+
+    /// Reads the libraries of functions, once all partitions are recovered. Without them the server can run.
+    fn open_libraries(&self, opened: &Opened) {
+        if self.shared.ending.has_begun() {
+            return;
+        }
+        let settings = self.shared.common().0.settings;
+        let texts = opened.libraries().unwrap_or_else(|error| {
+            settings.log(|| format!("the libraries of functions cannot be read: {error}"));
+            Vec::new()
+        });
+        self.shared.scripts.open(&texts, &settings);
     }
 
     /// Opens the databases as soon as the partitions with their names and their order are recovered.

@@ -121,7 +121,9 @@ impl Server {
 
         let metrics = metrics.map(|listener| Metrics::new(listener, db.clone(), shared.clone()));
         let (store, loader) = if is_ready {
-            (Store::open(db, databases)?, None)
+            let store = Store::open(db, databases)?;
+            shared.scripts.open(&store.libraries()?, &shared.common().0.settings);
+            (store, None)
         } else {
             let opened = Arc::new(OnceLock::new());
             let store = Store::unopened(db.clone(), Arc::clone(&opened));
@@ -204,13 +206,12 @@ impl Server {
                 started.map_err(|source| Error::Io { action: "start a thread", source })
             });
             let loader = loader.transpose()?;
-            let mut event_loops = self.event_loops.into_iter().enumerate();
-            let first = event_loops.next();
             let mut others = Vec::new();
             let mut started = Ok(());
-            for (number, event_loop) in event_loops {
+            for (number, event_loop) in self.event_loops.into_iter().enumerate() {
                 let builder = thread::Builder::new().name(format!("halite-{number}"));
-                match builder.spawn_scoped(scope, || run(event_loop, shared)) {
+                match builder.stack_size(STACK_LEN).spawn_scoped(scope, || run(event_loop, shared))
+                {
                     Ok(other) => others.push(other),
                     Err(source) => {
                         shared.fail();
@@ -219,7 +220,6 @@ impl Server {
                     }
                 }
             }
-            let ended = first.map_or(Ok(()), |(_, event_loop)| run(event_loop, shared));
             let others = others.into_iter().map(|other| {
                 other.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
             });
@@ -232,7 +232,7 @@ impl Server {
                 backup.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
             }
             self.handle.shared.key_counts.wait();
-            started.and(ended).and(others).and(loaded)
+            started.and(others).and(loaded)
         })
     }
 }
@@ -250,6 +250,9 @@ impl fmt::Debug for Handle {
         f.debug_struct("Handle").finish_non_exhaustive()
     }
 }
+
+/// Bytes of a thread's stack: the tables of scripts may lie in each other, and so may the calls that convert them.
+const STACK_LEN: usize = 16 << 20;
 
 /// Runs a thread. If it cannot go on, the others do not wait for it.
 fn run(event_loop: EventLoop, shared: &Shared) -> Result<(), Error> {

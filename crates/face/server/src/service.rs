@@ -13,6 +13,7 @@ use crate::clock::unix_time;
 use crate::command_stats::CommandStats;
 use crate::commands::{Command, flags};
 use crate::counters::Counters;
+use crate::event_loop::bystanders::Bystanders;
 use crate::failure::{Failure, Outcome};
 use crate::lock::lock;
 use crate::output::Spares;
@@ -93,6 +94,8 @@ pub(crate) struct Service {
     pub(crate) some_killed: bool,
     /// Identifies this run of the server: 40 hexadecimal digits.
     pub(crate) run_id: String,
+    /// The other connections of the thread, while a request is executed: a script that runs for long answers them.
+    pub(crate) bystanders: Option<Bystanders>,
     /// For large replies that other threads make.
     pub(crate) spares: Spares,
 }
@@ -145,6 +148,7 @@ impl Service {
             blocked: 0,
             some_killed: false,
             run_id: run_id.to_owned(),
+            bystanders: None,
             spares: Spares::default(),
         };
         service.store.inline_limits = service.settings.inline_limits.clone();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::inline_limits::InlineLimits;
 use crate::notifications::Events;
+use crate::script::settings::ScriptSettings;
 use crate::{Config, DebugCommand, Limits, OutputLimits, SyncPolicy};
 
 /// The configuration as it is now.
@@ -50,6 +51,7 @@ pub(crate) struct Settings {
     pub(crate) inline_limits: InlineLimits,
     /// Nodes at each end of a list that Redis would not compress. Nothing is compressed here.
     pub(crate) list_compress_depth: i64,
+    pub(crate) scripts: ScriptSettings,
     /// When Redis would write a snapshot. Here every change is in the store: any value holds.
     pub(crate) save: String,
     /// Entries of a stream that an approximate trim removes together, and at most how many bytes Redis would have in
@@ -124,6 +126,7 @@ impl Settings {
             in_memory: false,
             inline_limits: InlineLimits::default(),
             list_compress_depth: 0,
+            scripts: ScriptSettings::default(),
             save: String::new(),
             stream_node_entries: 100,
             stream_node_bytes: 4096,

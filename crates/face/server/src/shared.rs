@@ -16,6 +16,7 @@ use crate::loading::Loading;
 use crate::lock::lock;
 use crate::pause::Pause;
 use crate::pubsub::{Inbox, Post, Registry};
+use crate::script::Registry as Scripts;
 use crate::settings::Settings;
 use crate::shard::bell::Bell;
 use crate::slowlog::Slowlog;
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     inboxes: Vec<Inbox>,
     /// Which partitions are served.
     pub(crate) loading: Loading,
+    /// The scripts and libraries.
+    pub(crate) scripts: Scripts,
     bells: Arc<[Bell]>,
 }
 
@@ -104,6 +107,7 @@ impl Shared {
             registry: Arc::new(Registry::new(bells.len())),
             inboxes: bells.iter().map(|_| Inbox::default()).collect(),
             loading,
+            scripts: Scripts::default(),
             bells,
         }
     }

@@ -16,6 +16,7 @@ use crate::failure::{FULL, Failure, Outcome, shown};
 use crate::reply::Protocol;
 use crate::resp::Args;
 use crate::service::Service;
+use crate::transaction::Queue;
 
 /// Whether a request is executed. Its client is answered in any case but one.
 #[derive(Debug)]
@@ -52,6 +53,9 @@ pub(crate) fn admit<'a>(
         Err(_) if is_http(&args[0]) => return Ok(Admission::Http),
         Err(failure) => return Ok(Admission::Refused(None, failure)),
     };
+    if service.shared.scripts.busy.any() && !may_disturb(command, args) {
+        return Ok(Admission::Refused(Some(command), service.shared.scripts.busy.refusal()));
+    }
     if is_paused(service, client, command) {
         return Err(Delay::Pause);
     }
@@ -67,7 +71,14 @@ pub(crate) fn admit<'a>(
 /// Whether a pause keeps a client from executing a command.
 #[inline]
 fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
-    service.pause.is_some() && service.pauses(writes(client, command))
+    service.pause.is_some() && service.pauses(may_write(client, command))
+}
+
+/// Whether a command is executed while a script runs for long.
+#[cold]
+fn may_disturb(command: &Command, args: Args<'_>) -> bool {
+    let is_allowed = command.is(flags::ALLOW_BUSY);
+    is_allowed && (command.name != "shutdown" || args.iter().any(|word| is(word, "NOSAVE")))
 }
 
 /// Whether a command has to wait for the next piece of the client's backup.
@@ -181,6 +192,15 @@ fn quoted(word: &[u8], len_max: usize) -> &[u8] {
 /// Whether a command, or one that it executes, writes.
 fn writes(client: &Client, command: &Command) -> bool {
     command.is(flags::WRITE) || (command.is(flags::EXECUTES) && queues(client, flags::WRITE))
+}
+
+/// Whether a command, or one that it executes, writes, or is a script that may.
+fn may_write(client: &Client, command: &Command) -> bool {
+    let is_script = |command: &Command| command.is(flags::SCRIPT) && !command.is(flags::READ);
+    let queued = || client.queue.iter().flat_map(Queue::iter);
+    writes(client, command)
+        || is_script(command)
+        || command.is(flags::EXECUTES) && queued().any(|queued| is_script(queued.command()))
 }
 
 /// Whether a command, or one that it executes, needs room.

@@ -127,7 +127,8 @@ fn tell_keys(
         indexes.filter_map(|at| request.get(at).map(|key| (at, key)))
     };
     let (count, start) = (keys().count(), call.out.len());
-    if count == 0 {
+    let is_script = command.is(flags::SCRIPT);
+    if count == 0 && !(is_script && request.get(2).is_some_and(|word| word == b"0")) {
         return Err(Failure::from("ERR Invalid arguments specified for command"));
     }
     call.reply().array(count);
@@ -159,6 +160,7 @@ fn categories(command: &Command) -> Vec<&'static str> {
         Some("keyspace") if !container => Some("@keyspace"),
         Some("bitmap") => Some("@bitmap"),
         Some("hyperloglog") => Some("@hyperloglog"),
+        Some("scripting") if !container => Some("@scripting"),
         Some("string") => Some("@string"),
         Some("connection") if !container => Some("@connection"),
         Some("transaction") => Some("@transaction"),

@@ -51,6 +51,9 @@ const VALUE_LEN_MAX: usize = 4 << 10;
 /// The longest slowlog: each command in it may take some kilobytes.
 const SLOWLOG_LEN_MAX: i64 = 100_000;
 
+/// The least memory of a Lua state: its libraries take some of it.
+const SCRIPT_MEMORY_MIN: usize = 4 << 20;
+
 static PARAMETERS: &[Parameter] = &[
     fixed("appendfsync", |service| {
         let name = match service.settings.sync {
@@ -90,6 +93,14 @@ static PARAMETERS: &[Parameter] = &[
         |service| service.settings.limits.query_buffer_len_max.to_string(),
         |settings, value| {
             settings.limits.query_buffer_len_max = bytes(value, 1 << 20..=usize::MAX)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "busy-reply-threshold",
+        |service| service.settings.scripts.busy_threshold.as_millis().to_string(),
+        |settings, value| {
+            settings.scripts.busy_threshold = milliseconds(value)?;
             Ok(())
         },
     ),
@@ -184,6 +195,14 @@ static PARAMETERS: &[Parameter] = &[
         },
     ),
     settable(
+        "lua-time-limit",
+        |service| service.settings.scripts.busy_threshold.as_millis().to_string(),
+        |settings, value| {
+            settings.scripts.busy_threshold = milliseconds(value)?;
+            Ok(())
+        },
+    ),
+    settable(
         "proto-max-bulk-len",
         |service| service.settings.limits.bulk_len_max.to_string(),
         |settings, value| {
@@ -206,6 +225,34 @@ static PARAMETERS: &[Parameter] = &[
         |service| service.settings.save.clone(),
         |settings, value| {
             settings.save = save_points(value).ok_or("Invalid save parameters")?;
+            Ok(())
+        },
+    ),
+    settable(
+        "script-memory-limit",
+        |service| service.settings.scripts.memory_max.to_string(),
+        |settings, value| {
+            settings.scripts.memory_max = bytes(value, SCRIPT_MEMORY_MIN..=isize::MAX as usize)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "script-rollback",
+        |service| if service.settings.scripts.rolls_back { "yes" } else { "no" }.to_owned(),
+        |settings, value| {
+            settings.scripts.rolls_back = match value.to_ascii_lowercase().as_slice() {
+                b"yes" => true,
+                b"no" => false,
+                _ => return Err("argument must be 'yes' or 'no'".to_owned()),
+            };
+            Ok(())
+        },
+    ),
+    settable(
+        "script-time-limit",
+        |service| service.settings.scripts.time_max.as_millis().to_string(),
+        |settings, value| {
+            settings.scripts.time_max = milliseconds(value)?;
             Ok(())
         },
     ),
@@ -296,7 +343,7 @@ static OTHER_NAMES: &[&str] = &[
     "always-show-logo", "aof-disable-auto-gc", "aof-load-truncated", "aof-rewrite-incremental-fsync",
     "aof-timestamp-enabled", "aof-use-rdb-preamble", "aof_rewrite_cpulist", "appenddirname",
     "appendfilename", "auto-aof-rewrite-min-size", "auto-aof-rewrite-percentage", "bgsave_cpulist",
-    "bind-source-addr", "bio_cpulist", "busy-reply-threshold", "cluster-allow-pubsubshard-when-down",
+    "bind-source-addr", "bio_cpulist", "cluster-allow-pubsubshard-when-down",
     "cluster-allow-reads-when-down", "cluster-allow-replica-migration", "cluster-announce-bus-port", "cluster-announce-hostname",
     "cluster-announce-ip", "cluster-announce-port", "cluster-announce-tls-port", "cluster-config-file",
     "cluster-enabled", "cluster-link-sendbuf-limit", "cluster-migration-barrier", "cluster-node-timeout",
@@ -308,7 +355,7 @@ static OTHER_NAMES: &[&str] = &[
     "jemalloc-bg-thread", "latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
     "lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del", "lazyfree-lazy-user-flush",
     "lfu-decay-time", "lfu-log-factor",
-    "logfile", "loglevel", "lua-time-limit",
+    "logfile", "loglevel",
     "masterauth", "masteruser", "maxmemory-eviction-tenacity", "maxmemory-samples",
     "min-replicas-max-lag", "min-replicas-to-write", "min-slaves-max-lag", "min-slaves-to-write",
     "no-appendfsync-on-rewrite", "oom-score-adj", "oom-score-adj-values",
@@ -462,6 +509,11 @@ fn set_sorted_set_entries(settings: &mut Settings, value: &[u8]) -> Result<(), S
 fn set_sorted_set_value(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
     settings.inline_limits.sorted_set_value = bytes(value, 0..=i64::MAX as usize)?;
     Ok(())
+}
+
+/// Milliseconds; 0: no limit.
+fn milliseconds(value: &[u8]) -> Result<Duration, String> {
+    Ok(Duration::from_millis(integer(value, 0..=i64::MAX)? as u64))
 }
 
 /// Seconds; 0: for ever.

@@ -105,6 +105,12 @@ fn clients(service: &Service, report: &Report, text: &mut String) {
 fn memory(service: &Service, report: &Report, text: &mut String) {
     let stats = service.store.stats();
     let used = Used::of(&stats, report);
+    let registry = &service.shared.scripts;
+    let lua = registry.state_bytes.load(Ordering::Relaxed);
+    let (scripts, script_bytes) = registry.size();
+    let known = registry.libraries();
+    let (libraries, functions) =
+        known.map_or((0, 0), |libraries| (libraries.iter().len(), libraries.function_count()));
     lines!(text,
         "used_memory": used.total,
         "used_memory_human": human(used.total),
@@ -117,6 +123,15 @@ fn memory(service: &Service, report: &Report, text: &mut String) {
         "used_memory_cache": stats.cache_bytes,
         "used_memory_volatile": stats.volatile_bytes,
         "used_memory_buffers": used.buffers,
+        "used_memory_lua": lua,
+        "used_memory_vm_eval": lua,
+        "used_memory_lua_human": human(lua),
+        "used_memory_scripts_eval": script_bytes,
+        "number_of_cached_scripts": scripts,
+        "number_of_functions": functions,
+        "number_of_libraries": libraries,
+        "used_memory_scripts": script_bytes,
+        "used_memory_scripts_human": human(script_bytes as u64),
         "maxmemory": service.memory_max(),
         "maxmemory_human": human(service.memory_max()),
         "maxmemory_policy": "noeviction",

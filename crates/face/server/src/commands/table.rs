@@ -7,9 +7,9 @@ use crate::resp::Args;
 
 use super::{
     admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters, debug,
-    digest, expiry, fields, geo, geo_search, hashes, hyperloglog, increx, info, keys, latency, lcs,
-    lists, lolwut, memory, monitor, object, pubsub, replication, scan, set_algebra, sets, slowlog,
-    sort, sorted_sets, streams, strings, tracking, transactions,
+    digest, expiry, fields, functions, geo, geo_search, hashes, hyperloglog, increx, info, keys,
+    latency, lcs, lists, lolwut, memory, monitor, object, pubsub, replication, scan, scripting,
+    set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, tracking, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -72,6 +72,7 @@ pub(crate) enum Group {
     List,
     HyperLogLog,
     PubSub,
+    Scripting,
     Server,
     Set,
     SortedSet,
@@ -95,6 +96,7 @@ impl Group {
             Self::Stream => "stream",
             Self::HyperLogLog => "hyperloglog",
             Self::PubSub => "pubsub",
+            Self::Scripting => "scripting",
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
@@ -115,6 +117,7 @@ impl Group {
             Self::Stream => Some("stream"),
             Self::HyperLogLog => Some("hyperloglog"),
             Self::PubSub => Some("pubsub"),
+            Self::Scripting => Some("scripting"),
             Self::Cluster | Self::Server => None,
             Self::String => Some("string"),
             Self::Transactions => Some("transaction"),
@@ -179,6 +182,13 @@ pub(crate) mod flags {
     /// Its replies are messages, which CLIENT REPLY does not silence.
     pub(crate) const PUSHES: u32 = 1 << 24;
 
+    /// It runs a script, whose keys follow their number.
+    pub(crate) const SCRIPT: u32 = 1 << 28;
+    /// A script cannot execute it.
+    pub(crate) const NO_SCRIPT: u32 = 1 << 29;
+    /// It is executed while a script runs for long.
+    pub(crate) const ALLOW_BUSY: u32 = 1 << 30;
+
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
         (WRITE, "write"),
@@ -186,7 +196,9 @@ pub(crate) mod flags {
         (DENY_OOM, "denyoom"),
         (ADMIN, "admin"),
         (FAST, "fast"),
+        (NO_SCRIPT, "noscript"),
         (NO_AUTH, "no_auth"),
+        (ALLOW_BUSY, "allow_busy"),
         (NO_MULTI, "no_multi"),
         (BLOCKS, "blocking"),
         (PUBSUB, "pubsub"),
@@ -243,6 +255,12 @@ impl Command {
     #[inline]
     pub(crate) fn is(&self, flags: u32) -> bool {
         self.flags & flags == flags
+    }
+
+    /// Whether it has some of some flags.
+    #[inline]
+    pub(crate) fn is_any(&self, flags: u32) -> bool {
+        self.flags & flags != 0
     }
 
     /// Whether it can have so many words.
@@ -327,8 +345,8 @@ const fn part(
 }
 
 use Group::{
-    Bitmap, Cluster, Connection, Generic, Geo, Hash, HyperLogLog, List, PubSub, Server, Set,
-    SortedSet, Stream, String as Text, Transactions,
+    Bitmap, Cluster, Connection, Generic, Geo, Hash, HyperLogLog, List, PubSub, Scripting, Server,
+    Set, SortedSet, Stream, String as Text, Transactions,
 };
 use flags::*;
 
@@ -417,21 +435,21 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
     new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(MoreKeys::Behind(2, &["STORE"])),
     new("sort_ro", -2, READ | PATTERNS, Generic, "7.0.0", "Sorts the elements of a collection", sort::sort_ro).keys(1, 1, 1),
-    new("wait", 3, 0, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
-    new("waitaof", 4, 0, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
+    new("wait", 3, NO_SCRIPT, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
+    new("waitaof", 4, NO_SCRIPT, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
     new("touch", -2, READ | FAST, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("ttl", 2, READ | FAST, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
     new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
     new("unlink", -2, WRITE | FAST | MANY_KEYS, Generic, "4.0.0", "Removes keys", keys::del).keys(1, -1, 1),
 
-    new("blmove", 6, COLLECTS | BLOCKS, List, "6.2.0", "Moves an element to another list, and waits for one", blocking::blmove).keys(1, 2, 1),
-    new("blmpop", -5, SHRINKS | BLOCKS, List, "7.0.0", "Takes elements from the first list that has some, and waits for one", blocking::blmpop).more_keys(MoreKeys::Counted(2)),
-    new("blpop", -3, SHRINKS | BLOCKS, List, "2.0.0", "Takes the leftmost element of the first list that has one, and waits for one", blocking::blpop).keys(1, -2, 1),
-    new("brpop", -3, SHRINKS | BLOCKS, List, "2.0.0", "Takes the rightmost element of the first list that has one, and waits for one", blocking::brpop).keys(1, -2, 1),
-    new("brpoplpush", 4, COLLECTS | BLOCKS, List, "2.2.0", "Moves the rightmost element to another list, and waits for one", blocking::brpoplpush).keys(1, 2, 1),
-    new("bzmpop", -5, SHRINKS | BLOCKS, SortedSet, "7.0.0", "Takes members from the first sorted set that has some, and waits for one", blocking::bzmpop).more_keys(MoreKeys::Counted(2)),
-    new("bzpopmax", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the highest score, and waits for one", blocking::bzpopmax).keys(1, -2, 1),
-    new("bzpopmin", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the lowest score, and waits for one", blocking::bzpopmin).keys(1, -2, 1),
+    new("blmove", 6, COLLECTS | BLOCKS | NO_SCRIPT, List, "6.2.0", "Moves an element to another list, and waits for one", blocking::blmove).keys(1, 2, 1),
+    new("blmpop", -5, SHRINKS | BLOCKS | NO_SCRIPT, List, "7.0.0", "Takes elements from the first list that has some, and waits for one", blocking::blmpop).more_keys(MoreKeys::Counted(2)),
+    new("blpop", -3, SHRINKS | BLOCKS | NO_SCRIPT, List, "2.0.0", "Takes the leftmost element of the first list that has one, and waits for one", blocking::blpop).keys(1, -2, 1),
+    new("brpop", -3, SHRINKS | BLOCKS | NO_SCRIPT, List, "2.0.0", "Takes the rightmost element of the first list that has one, and waits for one", blocking::brpop).keys(1, -2, 1),
+    new("brpoplpush", 4, COLLECTS | BLOCKS | NO_SCRIPT, List, "2.2.0", "Moves the rightmost element to another list, and waits for one", blocking::brpoplpush).keys(1, 2, 1),
+    new("bzmpop", -5, SHRINKS | BLOCKS | NO_SCRIPT, SortedSet, "7.0.0", "Takes members from the first sorted set that has some, and waits for one", blocking::bzmpop).more_keys(MoreKeys::Counted(2)),
+    new("bzpopmax", -3, SHRINKS | BLOCKS | FAST | NO_SCRIPT, SortedSet, "5.0.0", "Takes the member with the highest score, and waits for one", blocking::bzpopmax).keys(1, -2, 1),
+    new("bzpopmin", -3, SHRINKS | BLOCKS | FAST | NO_SCRIPT, SortedSet, "5.0.0", "Takes the member with the lowest score, and waits for one", blocking::bzpopmin).keys(1, -2, 1),
     new("lindex", 3, READ, List, "1.0.0", "Returns an element of a list by its index", lists::lindex).keys(1, 1, 1),
     new("linsert", 5, COLLECTS, List, "2.2.0", "Inserts an element beside another one", lists::linsert).keys(1, 1, 1),
     new("hdel", -3, SHRINKS | FAST, Hash, "2.0.0", "Removes fields of a hash", hashes::hdel).keys(1, 1, 1),
@@ -570,43 +588,69 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("xsetid", -3, COLLECTS | FAST, Stream, "5.0.0", "Sets the last id and the counters of a stream", streams::xsetid).keys(1, 1, 1),
     new("xtrim", -4, SHRINKS, Stream, "5.0.0", "Removes the first entries of a stream", streams::xtrim).keys(1, 1, 1),
 
-    new("discard", 1, FAST | NOT_QUEUED, Transactions, "2.0.0", "Drops a transaction", transactions::discard),
-    new("exec", 1, NOT_QUEUED | EXECUTES, Transactions, "1.2.0", "Executes a transaction", transactions::exec),
-    new("multi", 1, FAST | NOT_QUEUED, Transactions, "1.2.0", "Begins a transaction", transactions::multi),
-    new("unwatch", 1, FAST, Transactions, "2.2.0", "Forgets all watched keys", transactions::unwatch),
-    new("watch", -2, FAST | NOT_QUEUED, Transactions, "2.2.0", "Lets EXEC fail if keys change before it", transactions::watch).keys(1, -1, 1),
+    new("eval", -3, SCRIPT | NO_SCRIPT, Scripting, "2.6.0", "Runs a script", scripting::eval).more_keys(MoreKeys::Counted(2)),
+    new("eval_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Runs a script that only reads", scripting::eval_ro).more_keys(MoreKeys::Counted(2)),
+    new("evalsha", -3, SCRIPT | NO_SCRIPT, Scripting, "2.6.0", "Runs a script by its digest", scripting::evalsha).more_keys(MoreKeys::Counted(2)),
+    new("evalsha_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Runs a script that only reads, by its digest", scripting::evalsha_ro).more_keys(MoreKeys::Counted(2)),
+    new("fcall", -3, SCRIPT | NO_SCRIPT, Scripting, "7.0.0", "Calls a function of a library", scripting::fcall).more_keys(MoreKeys::Counted(2)),
+    new("fcall_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Calls a function that only reads", scripting::fcall_ro).more_keys(MoreKeys::Counted(2)),
+    new("function", -2, 0, Scripting, "7.0.0", "Commands about libraries of functions", functions::help).with(&[
+        part("function|delete", 3, WRITE | NO_SCRIPT, Scripting, "7.0.0", "Removes a library", functions::delete),
+        part("function|dump", 2, NO_SCRIPT, Scripting, "7.0.0", "Returns all libraries as one value", functions::dump),
+        part("function|flush", -2, WRITE | NO_SCRIPT, Scripting, "7.0.0", "Removes all libraries", functions::flush),
+        part("function|help", 2, 0, Scripting, "7.0.0", "Lists the subcommands", functions::help),
+        part("function|kill", 2, NO_SCRIPT | ALLOW_BUSY, Scripting, "7.0.0", "Stops a function that runs for long", functions::kill),
+        part("function|list", -2, NO_SCRIPT, Scripting, "7.0.0", "Lists the libraries", functions::list),
+        part("function|load", -3, GROWS | NO_SCRIPT, Scripting, "7.0.0", "Adds a library", functions::load),
+        part("function|restore", -3, GROWS | NO_SCRIPT, Scripting, "7.0.0", "Adds libraries from one value", functions::restore),
+        part("function|stats", 2, NO_SCRIPT | ALLOW_BUSY, Scripting, "7.0.0", "Describes the function that runs for long", functions::stats),
+    ]),
+    new("script", -2, 0, Scripting, "2.6.0", "Commands about scripts", scripting::help).with(&[
+        part("script|debug", 3, NO_SCRIPT, Scripting, "3.2.0", "Is refused: there is no debugger", scripting::debug),
+        part("script|exists", -3, NO_SCRIPT, Scripting, "2.6.0", "Tells which scripts are known", scripting::exists),
+        part("script|flush", -2, NO_SCRIPT, Scripting, "2.6.0", "Forgets all scripts", scripting::flush),
+        part("script|help", 2, 0, Scripting, "5.0.0", "Lists the subcommands", scripting::help),
+        part("script|kill", 2, NO_SCRIPT | ALLOW_BUSY, Scripting, "2.6.0", "Stops a script that runs for long", scripting::kill),
+        part("script|load", 3, NO_SCRIPT, Scripting, "2.6.0", "Makes a script known", scripting::load),
+    ]),
 
-    new("auth", -2, OPEN, Connection, "1.0.0", "Authenticates the client", connection::auth),
+    new("discard", 1, FAST | NOT_QUEUED | NO_SCRIPT | ALLOW_BUSY, Transactions, "2.0.0", "Drops a transaction", transactions::discard),
+    new("exec", 1, NOT_QUEUED | EXECUTES | NO_SCRIPT, Transactions, "1.2.0", "Executes a transaction", transactions::exec),
+    new("multi", 1, FAST | NOT_QUEUED | NO_SCRIPT | ALLOW_BUSY, Transactions, "1.2.0", "Begins a transaction", transactions::multi),
+    new("unwatch", 1, FAST | NO_SCRIPT | ALLOW_BUSY, Transactions, "2.2.0", "Forgets all watched keys", transactions::unwatch),
+    new("watch", -2, FAST | NOT_QUEUED | NO_SCRIPT, Transactions, "2.2.0", "Lets EXEC fail if keys change before it", transactions::watch).keys(1, -1, 1),
+
+    new("auth", -2, OPEN | NO_SCRIPT | ALLOW_BUSY, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
-        part("client|capa", -3, 0, Connection, "8.0.0", "Names capabilities of the client; no reply depends on them", client::capa),
-        part("client|caching", 3, 0, Connection, "6.0.0", "Has the keys that are read next remembered, or not", tracking::caching),
-        part("client|getname", 2, 0, Connection, "2.6.9", "Returns the client's name", client::getname),
-        part("client|getredir", 2, 0, Connection, "6.0.0", "Returns the client that is told of changes instead", tracking::getredir),
+        part("client|capa", -3, NO_SCRIPT, Connection, "8.0.0", "Names capabilities of the client; no reply depends on them", client::capa),
+        part("client|caching", 3, NO_SCRIPT, Connection, "6.0.0", "Has the keys that are read next remembered, or not", tracking::caching),
+        part("client|getname", 2, NO_SCRIPT, Connection, "2.6.9", "Returns the client's name", client::getname),
+        part("client|getredir", 2, NO_SCRIPT, Connection, "6.0.0", "Returns the client that is told of changes instead", tracking::getredir),
         part("client|help", 2, 0, Connection, "5.0.0", "Lists the subcommands", client::help),
-        part("client|id", 2, 0, Connection, "5.0.0", "Returns the client's number", client::id),
-        part("client|info", 2, 0, Connection, "6.2.0", "Describes this client", client::info),
-        part("client|kill", -3, ADMIN | ALL_THREADS, Connection, "2.4.0", "Disconnects clients", client::kill),
-        part("client|list", -2, ADMIN | ALL_THREADS, Connection, "2.4.0", "Describes all clients", client::list),
-        part("client|maint_notifications", -3, 0, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
-        part("client|no-evict", 3, ADMIN, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
-        part("client|no-touch", 3, 0, Connection, "7.2.0", "Is accepted: no time of last use is kept", client::no_touch),
-        part("client|pause", -3, ADMIN | ALONE, Connection, "3.0.0", "Lets clients wait", client::pause),
-        part("client|reply", 3, 0, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
-        part("client|setinfo", 4, 0, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
-        part("client|setname", 3, 0, Connection, "2.6.9", "Sets the client's name", client::setname),
-        part("client|tracking", -3, 0, Connection, "6.0.0", "Lets the client be told when keys change", tracking::tracking),
-        part("client|trackinginfo", 2, 0, Connection, "6.2.0", "Tells how the client is told of changes", tracking::trackinginfo),
-        part("client|unblock", -3, ADMIN | ALL_THREADS, Connection, "5.0.0", "Ends the wait of a client for keys", client::unblock),
-        part("client|unpause", 2, ADMIN, Connection, "6.2.0", "Lets waiting clients go on", client::unpause),
+        part("client|id", 2, NO_SCRIPT, Connection, "5.0.0", "Returns the client's number", client::id),
+        part("client|info", 2, NO_SCRIPT, Connection, "6.2.0", "Describes this client", client::info),
+        part("client|kill", -3, ADMIN | ALL_THREADS | NO_SCRIPT, Connection, "2.4.0", "Disconnects clients", client::kill),
+        part("client|list", -2, ADMIN | ALL_THREADS | NO_SCRIPT, Connection, "2.4.0", "Describes all clients", client::list),
+        part("client|maint_notifications", -3, NO_SCRIPT, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
+        part("client|no-evict", 3, ADMIN | NO_SCRIPT, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
+        part("client|no-touch", 3, NO_SCRIPT, Connection, "7.2.0", "Is accepted: no time of last use is kept", client::no_touch),
+        part("client|pause", -3, ADMIN | ALONE | NO_SCRIPT, Connection, "3.0.0", "Lets clients wait", client::pause),
+        part("client|reply", 3, NO_SCRIPT, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
+        part("client|setinfo", 4, NO_SCRIPT, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),
+        part("client|setname", 3, NO_SCRIPT, Connection, "2.6.9", "Sets the client's name", client::setname),
+        part("client|tracking", -3, NO_SCRIPT, Connection, "6.0.0", "Lets the client be told when keys change", tracking::tracking),
+        part("client|trackinginfo", 2, NO_SCRIPT, Connection, "6.2.0", "Tells how the client is told of changes", tracking::trackinginfo),
+        part("client|unblock", -3, ADMIN | ALL_THREADS | NO_SCRIPT, Connection, "5.0.0", "Ends the wait of a client for keys", client::unblock),
+        part("client|unpause", 2, ADMIN | NO_SCRIPT, Connection, "6.2.0", "Lets waiting clients go on", client::unpause),
     ]),
     new("echo", 2, FAST, Connection, "1.0.0", "Returns its argument", connection::echo),
-    new("hello", -1, OPEN, Connection, "6.0.0", "Greets the server and chooses the protocol", connection::hello),
+    new("hello", -1, OPEN | NO_SCRIPT | ALLOW_BUSY, Connection, "6.0.0", "Greets the server and chooses the protocol", connection::hello),
     new("ping", -1, FAST | WHILE_SUBSCRIBED, Connection, "1.0.0", "Asks for a sign of life", connection::ping),
-    new("quit", -1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED, Connection, "1.0.0", "Closes the connection", connection::quit),
-    new("reset", 1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED, Connection, "6.2.0", "Makes the connection as new", connection::reset),
+    new("quit", -1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED | NO_SCRIPT | ALLOW_BUSY, Connection, "1.0.0", "Closes the connection", connection::quit),
+    new("reset", 1, OPEN | NOT_QUEUED | WHILE_SUBSCRIBED | NO_SCRIPT | ALLOW_BUSY, Connection, "6.2.0", "Makes the connection as new", connection::reset),
     new("select", 2, FAST, Connection, "1.0.0", "Selects a database", connection::select),
 
-    new("psubscribe", -2, SUBSCRIBING, PubSub, "2.0.0", "Subscribes to all channels that match patterns", pubsub::psubscribe),
+    new("psubscribe", -2, SUBSCRIBING | NO_SCRIPT, PubSub, "2.0.0", "Subscribes to all channels that match patterns", pubsub::psubscribe),
     new("publish", 3, PUBSUB | FAST, PubSub, "2.0.0", "Sends a message to a channel", pubsub::publish),
     new("pubsub", -2, 0, PubSub, "2.8.0", "Commands about subscriptions", pubsub::help).with(&[
         part("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "Lists channels that have subscribers", pubsub::channels),
@@ -616,12 +660,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("pubsub|shardchannels", -2, PUBSUB, PubSub, "7.0.0", "Lists channels of shards that have subscribers", pubsub::shardchannels),
         part("pubsub|shardnumsub", -2, PUBSUB, PubSub, "7.0.0", "Counts the subscribers of channels of shards", pubsub::shardnumsub),
     ]),
-    new("punsubscribe", -1, SUBSCRIBING, PubSub, "2.0.0", "Ends subscriptions to patterns", pubsub::punsubscribe),
+    new("punsubscribe", -1, SUBSCRIBING | NO_SCRIPT, PubSub, "2.0.0", "Ends subscriptions to patterns", pubsub::punsubscribe),
     new("spublish", 3, PUBSUB | FAST, PubSub, "7.0.0", "Sends a message to a channel of a shard", pubsub::spublish),
-    new("ssubscribe", -2, SUBSCRIBING, PubSub, "7.0.0", "Subscribes to channels of shards", pubsub::ssubscribe),
-    new("subscribe", -2, SUBSCRIBING, PubSub, "2.0.0", "Subscribes to channels", pubsub::subscribe),
-    new("sunsubscribe", -1, SUBSCRIBING, PubSub, "7.0.0", "Ends subscriptions to channels of shards", pubsub::sunsubscribe),
-    new("unsubscribe", -1, SUBSCRIBING, PubSub, "2.0.0", "Ends subscriptions to channels", pubsub::unsubscribe),
+    new("ssubscribe", -2, SUBSCRIBING | NO_SCRIPT, PubSub, "7.0.0", "Subscribes to channels of shards", pubsub::ssubscribe),
+    new("subscribe", -2, SUBSCRIBING | NO_SCRIPT, PubSub, "2.0.0", "Subscribes to channels", pubsub::subscribe),
+    new("sunsubscribe", -1, SUBSCRIBING | NO_SCRIPT, PubSub, "7.0.0", "Ends subscriptions to channels of shards", pubsub::sunsubscribe),
+    new("unsubscribe", -1, SUBSCRIBING | NO_SCRIPT, PubSub, "2.0.0", "Ends subscriptions to channels", pubsub::unsubscribe),
 
     new("asking", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("cluster", -2, 0, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse).with(&[
@@ -656,8 +700,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("readonly", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("readwrite", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
 
-    new("bgrewriteaof", 1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgrewriteaof),
-    new("bgsave", -1, ADMIN, Server, "1.0.0", "Makes everything durable", admin::bgsave),
+    new("bgrewriteaof", 1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::bgrewriteaof),
+    new("bgsave", -1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::bgsave),
     new("command", -1, 0, Server, "2.8.13", "Describes all commands", command::all).with(&[
         part("command|count", 2, 0, Server, "2.8.13", "Counts the commands", command::count),
         part("command|docs", -2, 0, Server, "7.0.0", "Documents commands", command::docs),
@@ -668,21 +712,21 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("command|list", -2, 0, Server, "7.0.0", "Lists the names of commands", command::list),
     ]),
     new("config", -2, 0, Server, "2.0.0", "Commands about the configuration", config::help).with(&[
-        part("config|get", -3, ADMIN, Server, "2.0.0", "Returns parameters", config::get),
+        part("config|get", -3, ADMIN | NO_SCRIPT, Server, "2.0.0", "Returns parameters", config::get),
         part("config|help", 2, 0, Server, "5.0.0", "Lists the subcommands", config::help),
-        part("config|resetstat", 2, ADMIN, Server, "2.0.0", "Sets the counters of INFO to zero", config::resetstat),
-        part("config|rewrite", 2, ADMIN, Server, "2.8.0", "Writes the configuration to its file", config::rewrite),
-        part("config|set", -4, ADMIN, Server, "2.0.0", "Sets parameters", config::set),
+        part("config|resetstat", 2, ADMIN | NO_SCRIPT, Server, "2.0.0", "Sets the counters of INFO to zero", config::resetstat),
+        part("config|rewrite", 2, ADMIN | NO_SCRIPT, Server, "2.8.0", "Writes the configuration to its file", config::rewrite),
+        part("config|set", -4, ADMIN | NO_SCRIPT, Server, "2.0.0", "Sets parameters", config::set),
     ]),
     new("dbsize", 1, READ | FAST | ALL_KEYS, Server, "1.0.0", "Counts the keys", admin::dbsize),
-    new("debug", -2, ADMIN | PROTECTED | HAS_OTHERS, Server, "1.0.0", "Commands for tests", debug::debug).with(&[
-        part("debug|digest", 2, ADMIN | PROTECTED | ALL_KEYS, Server, "1.0.0", "Returns a digest of all keys", debug::digest),
-        part("debug|digest-value", -2, ADMIN | PROTECTED, Server, "1.0.0", "Returns digests of values", debug::digest_value).keys(2, -1, 1),
-        part("debug|object", 3, ADMIN | PROTECTED, Server, "1.0.0", "Describes how a value is stored", debug::object).keys(2, 2, 1),
-        part("debug|populate", -3, ADMIN | PROTECTED | GROWS | ALL_KEYS, Server, "1.0.0", "Sets many keys", debug::populate),
-        part("debug|sdslen", 3, ADMIN | PROTECTED, Server, "1.0.0", "Tells the lengths of a key and its value", debug::sdslen).keys(2, 2, 1),
+    new("debug", -2, ADMIN | PROTECTED | HAS_OTHERS | NO_SCRIPT, Server, "1.0.0", "Commands for tests", debug::debug).with(&[
+        part("debug|digest", 2, ADMIN | PROTECTED | ALL_KEYS | NO_SCRIPT, Server, "1.0.0", "Returns a digest of all keys", debug::digest),
+        part("debug|digest-value", -2, ADMIN | PROTECTED | NO_SCRIPT, Server, "1.0.0", "Returns digests of values", debug::digest_value).keys(2, -1, 1),
+        part("debug|object", 3, ADMIN | PROTECTED | NO_SCRIPT, Server, "1.0.0", "Describes how a value is stored", debug::object).keys(2, 2, 1),
+        part("debug|populate", -3, ADMIN | PROTECTED | GROWS | ALL_KEYS | NO_SCRIPT, Server, "1.0.0", "Sets many keys", debug::populate),
+        part("debug|sdslen", 3, ADMIN | PROTECTED | NO_SCRIPT, Server, "1.0.0", "Tells the lengths of a key and its value", debug::sdslen).keys(2, 2, 1),
     ]),
-    new("failover", -1, ADMIN, Server, "6.2.0", "Is refused: there is no replica", replication::failover),
+    new("failover", -1, ADMIN | NO_SCRIPT, Server, "6.2.0", "Is refused: there is no replica", replication::failover),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
     new("flushdb", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys", admin::flushdb),
     new("halite.backup", -2, 0, Server, "7.4.0", "Takes a backup while others write", backup::help).with(&[
@@ -694,13 +738,13 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("info", -1, DANGEROUS | ALL_THREADS | TIMES, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
-        part("latency|doctor", 2, ADMIN, Server, "2.8.13", "Sums the spikes up", latency::doctor),
-        part("latency|graph", 3, ADMIN, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
+        part("latency|doctor", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Sums the spikes up", latency::doctor),
+        part("latency|graph", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
         part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", latency::help),
-        part("latency|histogram", -2, ADMIN | ALL_THREADS | TIMES, Server, "7.0.0", "Tells how long commands took", latency::histogram),
-        part("latency|history", 3, ADMIN, Server, "2.8.13", "Returns the spikes of an event", latency::history),
-        part("latency|latest", 2, ADMIN, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
-        part("latency|reset", -2, ADMIN, Server, "2.8.13", "Forgets spikes", latency::reset),
+        part("latency|histogram", -2, ADMIN | ALL_THREADS | TIMES | NO_SCRIPT, Server, "7.0.0", "Tells how long commands took", latency::histogram),
+        part("latency|history", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the spikes of an event", latency::history),
+        part("latency|latest", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
+        part("latency|reset", -2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Forgets spikes", latency::reset),
     ]),
     new("lolwut", -1, READ | FAST, Server, "5.0.0", "Returns a picture, and the version", lolwut::lolwut),
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
@@ -711,19 +755,19 @@ pub(crate) static COMMANDS: &[Command] = &[
     ]),
     new("module", -2, 0, Server, "4.0.0", "Commands about modules", cluster::module_help).with(&[
         part("module|help", 2, 0, Server, "5.0.0", "Lists the subcommands", cluster::module_help),
-        part("module|list", 2, ADMIN, Server, "4.0.0", "Returns the modules: there are none", cluster::modules),
-        part("module|load", -3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
-        part("module|loadex", -3, ADMIN, Server, "7.0.0", "Is refused", cluster::refuse_module),
-        part("module|unload", 3, ADMIN, Server, "4.0.0", "Is refused", cluster::refuse_module),
+        part("module|list", 2, ADMIN | NO_SCRIPT, Server, "4.0.0", "Returns the modules: there are none", cluster::modules),
+        part("module|load", -3, ADMIN | NO_SCRIPT, Server, "4.0.0", "Is refused", cluster::refuse_module),
+        part("module|loadex", -3, ADMIN | NO_SCRIPT, Server, "7.0.0", "Is refused", cluster::refuse_module),
+        part("module|unload", 3, ADMIN | NO_SCRIPT, Server, "4.0.0", "Is refused", cluster::refuse_module),
     ]),
-    new("psync", -3, ADMIN | NO_MULTI, Server, "2.8.0", "Is refused: there is no replication", replication::refuse),
-    new("replconf", -1, ADMIN, Server, "3.0.0", "Is refused: there is no replication", replication::refuse),
-    new("replicaof", 3, ADMIN, Server, "5.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
-    new("monitor", 1, ADMIN, Server, "1.0.0", "Lets the client get the commands of all clients", monitor::monitor),
-    new("role", 1, FAST | ADMIN, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
-    new("save", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Makes everything durable", admin::save),
-    new("shutdown", -1, ADMIN | NO_MULTI, Server, "1.0.0", "Stops the server", admin::shutdown),
-    new("slaveof", 3, ADMIN, Server, "1.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
+    new("psync", -3, ADMIN | NO_MULTI | NO_SCRIPT, Server, "2.8.0", "Is refused: there is no replication", replication::refuse),
+    new("replconf", -1, ADMIN | NO_SCRIPT, Server, "3.0.0", "Is refused: there is no replication", replication::refuse),
+    new("replicaof", 3, ADMIN | NO_SCRIPT, Server, "5.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
+    new("monitor", 1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Lets the client get the commands of all clients", monitor::monitor),
+    new("role", 1, FAST | ADMIN | NO_SCRIPT, Server, "2.8.12", "Tells the role in replication: a master without replicas", cluster::role),
+    new("save", 1, ADMIN | NO_MULTI | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::save),
+    new("shutdown", -1, ADMIN | NO_MULTI | NO_SCRIPT | ALLOW_BUSY, Server, "1.0.0", "Stops the server", admin::shutdown),
+    new("slaveof", 3, ADMIN | NO_SCRIPT, Server, "1.0.0", "Is refused unless it says NO ONE: there is no replication", replication::replicaof),
     new("slowlog", -2, 0, Server, "2.2.12", "Commands about slow commands", slowlog::help).with(&[
         part("slowlog|get", -2, ADMIN, Server, "2.2.12", "Returns slow commands", slowlog::get),
         part("slowlog|help", 2, 0, Server, "6.2.0", "Lists the subcommands", slowlog::help),
@@ -731,7 +775,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("slowlog|reset", 2, ADMIN, Server, "2.2.12", "Forgets slow commands", slowlog::reset),
     ]),
     new("swapdb", 3, WRITE | FAST | DANGEROUS | ALL_KEYS, Server, "4.0.0", "Exchanges two databases", admin::swapdb),
-    new("sync", 1, ADMIN | NO_MULTI, Server, "1.0.0", "Is refused: there is no replication", replication::refuse),
+    new("sync", 1, ADMIN | NO_MULTI | NO_SCRIPT, Server, "1.0.0", "Is refused: there is no replication", replication::refuse),
     new("time", 1, FAST, Server, "2.6.0", "Tells the time", admin::time),
 ];
 
@@ -869,6 +913,9 @@ mod tests {
             PUBSUB,
             WHILE_SUBSCRIBED,
             PUSHES,
+            SCRIPT,
+            NO_SCRIPT,
+            ALLOW_BUSY,
         ];
         let or = all.iter().fold(0, |or, flag| or | flag);
         assert!(all.iter().all(|flag| flag.is_power_of_two()));

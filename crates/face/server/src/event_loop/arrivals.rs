@@ -1,18 +1,23 @@
 //! Connections that come and go, and parts that come.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use mio::net::TcpStream;
 use mio::{Interest, Token};
 use rustix::io::Errno;
 
+use super::bystanders::Newcomer;
 use super::{EventLoop, FIRST_CONNECTION};
 use crate::client::Client;
 use crate::commands::{monitor, pubsub, tracking, transactions};
 use crate::connection::Connection;
 use crate::listener;
 use crate::partition_set::PartitionSet;
+use crate::service::Service;
 use crate::shard::message::{Arrival, Message};
 use crate::wait;
 
@@ -49,23 +54,14 @@ impl EventLoop {
         }
     }
 
-    fn welcome(&mut self, socket: mio::net::TcpStream, addr: std::net::SocketAddr) {
-        self.service.counters.connections += 1;
-        let clients = self.shared.clients.load(Ordering::Relaxed);
-        if clients >= self.service.settings.client_count_max {
-            self.service.counters.connections_rejected += 1;
-            return listener::refuse(socket);
-        }
-        // A connection without these options works too.
-        let _ = socket.set_nodelay(true);
-        if let Some(idle) = self.service.settings.tcp_keepalive {
-            let _ = listener::keep_alive(&socket, idle);
-        }
-        self.shared.clients.fetch_add(1, Ordering::Relaxed);
-        self.service.refresh();
-        let is_in = self.service.settings.requirepass.is_none();
-        let arrival = Arrival { socket, addr, client_id: self.next_client_id, is_in };
-        self.next_client_id += 1;
+    fn welcome(&mut self, socket: TcpStream, addr: SocketAddr) {
+        let busy = Arc::clone(&self.shared);
+        // A script may never end, if no client can kill it.
+        let is_free = |thread| !busy.scripts.busy.runs_on(thread);
+        let next_client_id = &mut self.next_client_id;
+        let Some(arrival) = meet(&mut self.service, socket, addr, next_client_id, is_free) else {
+            return;
+        };
         let thread = self.shared.registry.thread_of(arrival.client_id);
         match &mut self.peers {
             Some(peers) if thread != self.service.thread => {
@@ -79,30 +75,36 @@ impl EventLoop {
     pub(super) fn adopt(&mut self, arrival: Arrival) {
         // With an old copy of the settings, a new client would not be asked for a password that was set since.
         self.service.refresh();
-        let Arrival { mut socket, addr, client_id, is_in } = arrival;
+        let Arrival { socket, addr, client_id, is_in } = arrival;
         let Ok(laddr) = socket.local_addr() else {
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
             return;
         };
+        let fd = socket.as_raw_fd();
+        let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
+        client.authenticated = is_in;
+        let connection = Box::new(Connection::new(socket));
+        self.adopt_newcomer(Newcomer { connection, client });
+    }
+
+    /// Finds a place for a connection.
+    pub(super) fn adopt_newcomer(&mut self, newcomer: Newcomer) {
+        let Newcomer { mut connection, mut client } = newcomer;
         let place = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
         let token = Token(FIRST_CONNECTION.0 + place);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut socket, token, interest).is_err() {
+        if self.poll.registry().register(&mut connection.socket, token, interest).is_err() {
             self.free.push(place);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        let fd = socket.as_raw_fd();
-        let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
-        client.authenticated = is_in;
-        client.place = place;
-        let connection = Box::new(Connection::new(socket));
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
+        client.place = place;
+        self.shared.registry.add_client(client.id);
         self.service.clients.insert(place, client);
-        self.shared.registry.add_client(client_id);
         self.connections[place] = Some(connection);
     }
 
@@ -176,6 +178,42 @@ impl EventLoop {
             clients.filter(|(_, client)| client.killed).map(|(place, _)| place).collect();
         killed.into_iter().for_each(|place| self.close(place));
     }
+}
+
+/// Meets a client that connects: refuses it, or makes it one of the server's.
+pub(super) fn meet(
+    service: &mut Service,
+    socket: TcpStream,
+    addr: SocketAddr,
+    next_client_id: &mut u64,
+    may_have: impl Fn(usize) -> bool,
+) -> Option<Arrival> {
+    service.counters.connections += 1;
+    let clients = service.shared.clients.load(Ordering::Relaxed);
+    if clients >= service.settings.client_count_max {
+        service.counters.connections_rejected += 1;
+        listener::refuse(socket);
+        return None;
+    }
+    // A connection without these options works too.
+    let _ = socket.set_nodelay(true);
+    if let Some(idle) = service.settings.tcp_keepalive {
+        let _ = listener::keep_alive(&socket, idle);
+    }
+    service.shared.clients.fetch_add(1, Ordering::Relaxed);
+    service.refresh();
+    let is_in = service.settings.requirepass.is_none();
+    // The number of a client says which thread has it.
+    let registry = &service.shared.registry;
+    for _ in 0..service.shared.threads() {
+        if may_have(registry.thread_of(*next_client_id)) {
+            break;
+        }
+        *next_client_id += 1;
+    }
+    let client_id = *next_client_id;
+    *next_client_id += 1;
+    Some(Arrival { socket, addr, client_id, is_in })
 }
 
 /// Whether the process, or the system, has no descriptor for a connection.

@@ -15,6 +15,7 @@
 //! its limit and that of all clients.
 
 mod arrivals;
+pub(crate) mod bystanders;
 mod eviction;
 mod exchange;
 mod invalidations;
@@ -491,15 +492,28 @@ impl EventLoop {
 
     /// Executes requests of a connection, until one changes a key for which clients wait.
     fn serve_once(&mut self, place: usize) {
-        let Some(connection) = &mut self.connections[place] else { return };
+        let Some(mut connection) = self.connections[place].take() else { return };
         self.service.refresh();
-        let Some(mut client) = self.service.clients.take_out(place) else { return };
+        if let Some(mut client) = self.service.clients.take_out(place) {
+            self.serve_client(place, &mut connection, &mut client);
+            self.service.clients.put_back(place, client);
+        }
+        let waits = connection.waits_for == Dispatched::Waiting;
+        self.connections[place] = Some(connection);
+        if waits {
+            self.note_wait(place);
+        }
+    }
+
+    /// [`EventLoop::serve_once`] of a connection and its client, which are out of their places.
+    fn serve_client(&mut self, place: usize, connection: &mut Connection, client: &mut Client) {
         let can_go_on = connection.waits_for == Dispatched::Done;
-        let mut begins_to_wait = false;
         if connection.has_requests && can_go_on && !client.killed {
+            self.lend_connections();
             let peers = self.peers.as_deref_mut();
             let dispatched =
-                execute(&mut self.service, peers, &mut self.ahead, place, connection, &mut client);
+                execute(&mut self.service, peers, &mut self.ahead, place, connection, client);
+            self.take_connections_back();
             connection.waits_for = dispatched;
             match dispatched {
                 Dispatched::Paused => {
@@ -515,8 +529,10 @@ impl EventLoop {
                 }
                 Dispatched::Unready => self.unready.push(place),
                 Dispatched::Awaiting => self.awaiting.push(place),
-                Dispatched::Waiting => begins_to_wait = true,
-                Dispatched::Done | Dispatched::Unanswered | Dispatched::Away => {}
+                Dispatched::Done
+                | Dispatched::Unanswered
+                | Dispatched::Away
+                | Dispatched::Waiting => {}
             }
         }
         if connection.ended && !connection.has_requests {
@@ -524,10 +540,6 @@ impl EventLoop {
         }
         self.service.some_killed |= client.killed;
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
-        self.service.clients.put_back(place, client);
-        if begins_to_wait {
-            self.note_wait(place);
-        }
     }
 
     /// Makes writes as safe as the policy requires.

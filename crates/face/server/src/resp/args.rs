@@ -43,6 +43,12 @@ impl<'a> Args<'a> {
         Self { bytes: self.bytes, ranges: self.ranges.get(index..).unwrap_or_default() }
     }
 
+    /// The first `count` words, or all if there are not that many.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        Self { bytes: self.bytes, ranges: &self.ranges[..count.min(self.ranges.len())] }
+    }
+
     /// The words in order.
     #[must_use]
     pub fn iter(&self) -> ArgsIter<'a> {

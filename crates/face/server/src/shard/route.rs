@@ -10,7 +10,7 @@ use crate::admission::{Admission, Admitted, Delay, admit};
 use crate::answer::Answer;
 use crate::answers::Answers;
 use crate::client::{Client, Replies};
-use crate::commands::{Command, Group, flags};
+use crate::commands::{Command, Group, flags, scripting};
 use crate::dispatch::{Dispatched, answer};
 use crate::partition_set::PartitionSet;
 use crate::resp::Args;
@@ -32,6 +32,20 @@ pub(crate) struct Lane<'a> {
     pub(crate) answers: &'a mut Answers,
     /// The cross-shard operation that the request at the front has begun.
     pub(crate) operation: &'a mut Option<u64>,
+}
+
+impl Lane<'_> {
+    /// The same lane, for a shorter time.
+    fn again(&mut self) -> Lane<'_> {
+        Lane {
+            place: self.place,
+            request_len: self.request_len,
+            owns_input: self.owns_input,
+            out: self.out,
+            answers: self.answers,
+            operation: self.operation,
+        }
+    }
 }
 
 /// Where a request is executed.
@@ -81,21 +95,59 @@ pub(crate) fn route(
         return run_operation(service, peers, client, admission, lane);
     }
     match place(service, peers, client, &admission, &lane) {
-        Place::Here => answer_here(service, peers, client, admission, lane),
+        Place::Here => {
+            let admitted = match &admission {
+                Admission::Admitted(admitted) => Some(*admitted),
+                _ => None,
+            };
+            let mut lane = lane;
+            let dispatched = answer_here(service, peers, client, admission, lane.again());
+            match admitted.filter(|_| client.needs_all_parts) {
+                Some(admitted) => begin_anew(service, peers, client, admitted, lane),
+                None => dispatched,
+            }
+        }
         Place::Home { thread, partitions } => {
             if let Admission::Admitted(admitted) = admission {
                 forward(service, peers, client, admitted, partitions, lane, thread);
             }
             Dispatched::Done
         }
-        Place::Operation(needs) => {
-            let number = peers.lender.begin(&mut peers.mailbox, lane.place, needs);
-            *lane.operation = Some(number);
-            service.counters.cross_shard_operations += 1;
-            run_operation(service, peers, client, admission, lane)
-        }
+        Place::Operation(needs) => begin_operation(service, peers, client, admission, lane, needs),
         Place::Nowhere(waits) => waits,
     }
+}
+
+/// Lets a script that needs all partitions, and was rolled back, wait for them.
+#[cold]
+fn begin_anew(
+    service: &mut Service,
+    peers: &mut Peers,
+    client: &mut Client,
+    admitted: Admitted<'_>,
+    lane: Lane<'_>,
+) -> Dispatched {
+    let admission = Admission::Admitted(admitted);
+    match place(service, peers, client, &admission, &lane) {
+        Place::Nowhere(waits) => waits,
+        Place::Operation(needs) => begin_operation(service, peers, client, admission, lane, needs),
+        // Parts have come since: the connection's next turn finds them.
+        Place::Here | Place::Home { .. } => Dispatched::Stalled,
+    }
+}
+
+fn begin_operation(
+    service: &mut Service,
+    peers: &mut Peers,
+    client: &mut Client,
+    admission: Admission<'_>,
+    lane: Lane<'_>,
+    needs: Needs,
+) -> Dispatched {
+    let number = peers.lender.begin(&mut peers.mailbox, lane.place, needs);
+    *lane.operation = Some(number);
+    service.counters.cross_shard_operations += 1;
+    run_operation(service, peers, client, admission, lane)
 }
 
 impl From<Delay> for Dispatched {
@@ -121,6 +173,10 @@ fn place(
     if peers.loading && !is_ready(service, command, needs.parts) {
         return Place::Nowhere(Dispatched::Unready);
     }
+    if command.is(flags::SCRIPT) && !lane.answers.is_empty() {
+        // It may name any key, and a request on its way to one of them comes first.
+        return Place::Nowhere(Dispatched::Unanswered);
+    }
     let at_hand = match lane.answers.is_empty() {
         true => peers.lender.usable(),
         // Borrowed parts would be read before requests that are on their way to their owner.
@@ -135,7 +191,10 @@ fn place(
         // The part is lent, and comes back. With several parts, some might be away at each retry, so those are
         // borrowed.
         Some(home) if home == me && is_simple => Place::Nowhere(Dispatched::Stalled),
-        Some(home) if is_simple && !command.is(flags::NOT_QUEUED) && !command.is(flags::BLOCKS) => {
+        // A script may need other parts as well, which are borrowed here, and a command that waits does so here.
+        Some(home)
+            if is_simple && !command.is_any(flags::NOT_QUEUED | flags::SCRIPT | flags::BLOCKS) =>
+        {
             match peers.has_room(home) {
                 true => Place::Home { thread: home, partitions: needs.parts },
                 false => Place::Nowhere(Dispatched::Stalled),
@@ -237,7 +296,12 @@ fn needs(service: &Service, peers: &Peers, client: &Client, admitted: Admitted<'
             }
         }
         Some(_) if !admitted.command().is(flags::NOT_QUEUED) => {}
-        _ => add_needs(service, peers, admitted, false, &mut needs),
+        _ => {
+            add_needs(service, peers, admitted, false, &mut needs);
+            if client.needs_all_parts && admitted.command().is(flags::SCRIPT) {
+                needs.parts = PartitionSet::first(service.store.partitions());
+            }
+        }
     }
     needs
 }
@@ -255,6 +319,10 @@ fn add_needs(
         // No request is executed for keys of partitions that are not ready yet.
         needs.parts = needs.parts.or(service.shared.loading.ready());
     }
+    let roams = || scripting::roams(&service.shared.scripts, command, admitted.args());
+    if command.is(flags::SCRIPT) && (in_transaction || roams()) {
+        needs.parts = PartitionSet::first(service.store.partitions());
+    }
     if command.is(flags::SCANS) && in_transaction {
         // The scan may go on in the next partition.
         needs.parts = PartitionSet::first(service.store.partitions());
@@ -271,7 +339,7 @@ fn add_needs(
 fn is_ready(service: &Service, command: &Command, mut parts: PartitionSet) -> bool {
     let loading = &service.shared.loading;
     // A write to several partitions is numbered after all earlier writes of that kind.
-    let writes = command.is(flags::WRITE) || command.is(flags::EXECUTES);
+    let writes = command.is_any(flags::WRITE | flags::EXECUTES | flags::SCRIPT);
     if parts.len() > 1 && writes {
         parts = loading.all();
     }

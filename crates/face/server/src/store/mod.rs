@@ -123,6 +123,10 @@ const TAGGING_KEPT: usize = 1 << 20;
 /// Keys that are prefetched together.
 const PREFETCHED_MAX: usize = 16;
 
+/// A copy of a transaction's changes.
+#[derive(Debug)]
+pub(crate) struct Savepoint(Overlay);
+
 /// The place of a key.
 #[derive(Debug, Clone, Copy)]
 struct Spot {
@@ -555,6 +559,41 @@ impl Store {
     /// Whether a transaction has begun.
     pub(crate) fn in_transaction(&self) -> bool {
         self.overlay.is_some()
+    }
+
+    /// A copy of the transaction as it is now, to which [`Store::return_to`] returns.
+    pub(crate) fn savepoint(&self) -> Option<Savepoint> {
+        self.overlay.clone().map(Savepoint)
+    }
+
+    /// Discards the changes since a savepoint of the transaction.
+    pub(crate) fn return_to(&mut self, savepoint: Savepoint) {
+        if self.overlay.is_some() {
+            self.overlay = Some(savepoint.0);
+        }
+    }
+
+    /// The texts of the libraries of functions.
+    pub(crate) fn libraries(&self) -> Result<Vec<Vec<u8>>> {
+        self.opened().libraries()
+    }
+
+    /// Removes libraries, and then adds some by name and text, together. They are durable afterwards.
+    pub(crate) fn change_libraries(
+        &mut self,
+        removed: &[&str],
+        added: &[(&str, &[u8])],
+    ) -> Result<()> {
+        let mut batch = self.db.batch();
+        let settings = &self.opened().settings;
+        for name in removed {
+            batch.delete(settings, Opened::library_key(name));
+        }
+        for (name, text) in added {
+            check_lengths(&Opened::library_key(name), text)?;
+            batch.put(settings, Opened::library_key(name), text);
+        }
+        batch.commit_with(Durability::Immediate)
     }
 
     /// Discards the changes since [`Store::begin`].

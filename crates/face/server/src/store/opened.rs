@@ -11,6 +11,9 @@ use crate::ending::Ending;
 use crate::random::generator;
 use crate::{Error, stored};
 
+/// The keys of libraries begin with this.
+const LIBRARY_PREFIX: &[u8] = b"library:";
+
 /// The key spaces of the databases, and their order when they were opened.
 pub(crate) struct Opened {
     pub(super) databases: Vec<Database>,
@@ -47,6 +50,17 @@ impl Opened {
             Some(settings) => rehoming::are_home(db, &settings),
             None => Ok(false),
         }
+    }
+
+    /// The key under which a library lies, in the key space of the order.
+    pub(super) fn library_key(name: &str) -> Vec<u8> {
+        [LIBRARY_PREFIX, name.as_bytes()].concat()
+    }
+
+    /// The texts of the libraries. Waits until all partitions are recovered.
+    pub(crate) fn libraries(&self) -> Result<Vec<Vec<u8>>> {
+        let records = self.settings.prefix(LIBRARY_PREFIX)?;
+        records.map(|record| Ok(record?.1.to_vec())).collect()
     }
 
     /// Whether all key spaces exist.

@@ -6,7 +6,7 @@ use super::Result;
 use super::elements::Elements;
 
 /// The state that a transaction leaves behind, as far as it differs from the store's.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Overlay {
     /// By index of the database's key spaces.
     pub(super) databases: BTreeMap<usize, Changes>,
@@ -29,14 +29,14 @@ pub(super) struct Overlay {
 }
 
 /// The changes of a database: first the removal of all keys, if it was `cleared`, then those of single keys.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Changes {
     pub(super) cleared: bool,
     pub(super) keys: BTreeMap<Box<[u8]>, Change>,
 }
 
 /// The new state of a key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Change {
     pub(super) value: Value,
     /// When it expires: milliseconds since 1970.
@@ -44,7 +44,7 @@ pub(super) struct Change {
 }
 
 /// The new state of a value.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Value {
     /// The stored value.
     Kept,

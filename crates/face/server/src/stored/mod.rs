@@ -6,6 +6,7 @@
 //! db<N>:expires   a client's     when the key expires: milliseconds since 1970, 8 bytes, big-endian
 //! db<N>:elements  an element's   the elements of larger collections (`store::elements`), and which hashes have fields with
 //!                                deadlines (`store::field_deadlines`)
+//! server:1        `library:<name>`  the text of a library of functions
 //! server:1        `databases`    the N of each database as SWAPDB left them, 4 bytes each, big-endian (`store::order`)
 //! server:2        none
 //! ```

@@ -32,6 +32,7 @@ mod protocol;
 mod pubsub;
 mod random_requests;
 mod scan;
+mod scripting;
 mod sets;
 mod shutdown;
 mod sort;

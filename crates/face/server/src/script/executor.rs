@@ -1,0 +1,218 @@
+//! The commands of a script, and the care for the server while it runs.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::busy::BusyScript;
+use super::desk::{Abort, Desk, Errand, Words};
+use super::flags::ScriptFlags;
+use crate::admission::{Admitted, check_store};
+use crate::client::Client;
+use crate::commands::{self, Command, flags};
+use crate::dispatch;
+use crate::event_loop::bystanders;
+use crate::failure::{Failure, Outcome};
+use crate::partition_set::PartitionSet;
+use crate::reply::Reply;
+use crate::resp::Args;
+use crate::service::Service;
+use crate::shard::command_partitions::partitions_of;
+use crate::store::Savepoint;
+
+/// How often a running script looks after the server.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// The changes of a script that can be undone.
+#[derive(Debug)]
+pub(super) enum Undo {
+    /// They are all of the store's transaction.
+    All,
+    /// They are behind the first part of a transaction: a copy of that is made before the first write.
+    Part(Option<Savepoint>),
+    /// They are applied one by one.
+    Nothing,
+}
+
+/// The service, lent to the bell of a run.
+pub(super) struct Executor<'a> {
+    pub(super) service: &'a mut Service,
+    /// Stands for the client.
+    pub(super) client: &'a mut Client,
+    pub(super) desk: &'a Rc<Desk>,
+    /// It must not write.
+    pub(super) is_read_only: bool,
+    pub(super) flags: ScriptFlags,
+    pub(super) undo: Undo,
+    /// The failure for which the script is aborted.
+    pub(super) failure: Option<Failure>,
+    /// Whether it has changed keys.
+    pub(super) has_written: bool,
+    /// Whether it is a function of a library, and its name or its digest.
+    pub(super) kind: (bool, &'a str),
+    /// The words of the command that runs it.
+    pub(super) command: Args<'a>,
+    /// Its entry among the scripts that run for long.
+    pub(super) busy: Option<Arc<BusyScript>>,
+}
+
+/// Bytes of a word that FUNCTION STATS shows of a running command.
+const SHOWN_LEN_MAX: usize = 128;
+/// Bytes of a line that a script writes to the log.
+const LOGGED_LEN_MAX: usize = 1024;
+/// Words that it shows.
+const SHOWN_MAX: usize = 32;
+
+impl Executor<'_> {
+    /// Serves the script: the bell rings.
+    pub(super) fn serve(&mut self) {
+        match self.desk.errand.get() {
+            Errand::Execute => self.execute_words(),
+            Errand::Log => {
+                let words = self.desk.words.borrow();
+                let shown = words.bytes.len().min(LOGGED_LEN_MAX);
+                let line = String::from_utf8_lossy(&words.bytes[..shown]);
+                self.service.settings.log(|| line.replace(['\r', '\n'], " "));
+            }
+            Errand::LookAfter => self.look_after(),
+        }
+    }
+
+    /// Executes the words on the desk, and lays the reply there.
+    fn execute_words(&mut self) {
+        let words = std::mem::take(&mut *self.desk.words.borrow_mut());
+        let mut reply = std::mem::take(&mut *self.desk.reply.borrow_mut());
+        reply.clear();
+        let protocol = self.desk.protocol.get();
+        self.client.protocol = protocol;
+        if let Err(failure) = self.execute(&words, &mut reply) {
+            match failure {
+                Failure::Refused(text) => Reply { out: &mut reply, protocol }.error(&text),
+                failure => self.abort(Abort::Failed, Some(failure)),
+            }
+        }
+        self.desk.reply.replace(reply);
+        self.desk.words.replace(words);
+    }
+
+    fn execute(&mut self, words: &Words, out: &mut Vec<u8>) -> Outcome {
+        let args = Args::new(&words.bytes, &words.ranges);
+        let command = find(args).ok_or("ERR Unknown Redis command called from script")?;
+        if !command.takes(args.len()) || !command.subcommands.is_empty() && args.len() < 2 {
+            return Err("ERR Wrong number of args calling Redis command from script".into());
+        }
+        if command.is(flags::NO_SCRIPT) {
+            return Err("ERR This Redis command is not allowed from script".into());
+        }
+        let writes = command.is(flags::WRITE);
+        if writes && self.is_read_only {
+            return Err("ERR Write commands are not allowed from read-only scripts.".into());
+        }
+        if !self.partitions(command, args).is_within(self.service.store.here()) {
+            self.abort(Abort::Elsewhere, None);
+            return Ok(());
+        }
+        if !self.flags.has(ScriptFlags::ALLOW_OOM) || !command.is(flags::DENY_OOM) {
+            check_store(self.service, self.client, command)?;
+        }
+        if writes {
+            self.note_write();
+        }
+        self.service.counters.commands += 1;
+        let admitted = Admitted::kept(command, args);
+        let done = dispatch::perform(self.service, self.client, admitted, out);
+        // The script is slow, and not its command.
+        self.service.slow_guest = None;
+        done
+    }
+
+    /// The partitions that a command needs.
+    fn partitions(&self, command: &'static Command, args: Args<'_>) -> PartitionSet {
+        let store = &self.service.store;
+        match command.is(flags::SCANS) {
+            // The scan may go on in the next partition.
+            true => PartitionSet::first(store.partitions()),
+            false => partitions_of(store, command, args),
+        }
+    }
+
+    fn note_write(&mut self) {
+        self.has_written = true;
+        if let Undo::Part(savepoint @ None) = &mut self.undo {
+            *savepoint = self.service.store.savepoint();
+        }
+        self.note_end();
+    }
+
+    /// Notes whether the script may be killed.
+    fn note_end(&self) {
+        if let (Some(busy), Undo::Nothing, true) = (&self.busy, &self.undo, self.has_written) {
+            busy.can_end.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the script stopped once the bell is silent.
+    fn abort(&mut self, why: Abort, failure: Option<Failure>) {
+        self.desk.abort.set(Some(why));
+        self.failure = failure;
+    }
+
+    /// Looks whether the script has to end, and answers other clients once it has been running for long.
+    fn look_after(&mut self) {
+        let settings = &self.service.settings.scripts;
+        let (busy_threshold, time_max) = (settings.busy_threshold, settings.time_max);
+        let passed = self.desk.began.get().elapsed();
+        self.desk.next_look.set(passed + LOOK);
+        if self.service.store.ending.breaks_off() {
+            return self.abort(Abort::Failed, Some(Failure::Interrupted));
+        }
+        if !time_max.is_zero() && passed >= time_max {
+            return self.abort(Abort::TooLong, None);
+        }
+        if busy_threshold.is_zero() || passed < busy_threshold {
+            return;
+        }
+        if self.busy.is_none() {
+            self.note_busy();
+        }
+        bystanders::answer(self.service);
+        if self.busy.as_ref().is_some_and(|busy| busy.is_killed()) {
+            self.abort(Abort::Killed, None);
+        }
+    }
+
+    fn note_busy(&mut self) {
+        let shown = |word: &[u8]| word[..word.len().min(SHOWN_LEN_MAX)].to_vec();
+        let words = self.command.iter().take(SHOWN_MAX).map(shown).collect();
+        let (is_function, name) = self.kind;
+        let began = self.desk.began.get();
+        let thread = self.service.thread;
+        let busy = BusyScript::new(thread, is_function, name.to_owned(), words, began);
+        let busy = Arc::new(busy);
+        self.service.shared.scripts.busy.add(Arc::clone(&busy));
+        self.service.settings.log(|| {
+            let ran = Instant::now().saturating_duration_since(began).as_millis();
+            format!("Slow script detected: still in execution after {ran} milliseconds. Script name is: {name}.")
+        });
+        self.busy = Some(busy);
+        self.note_end();
+    }
+}
+
+impl Drop for Executor<'_> {
+    fn drop(&mut self) {
+        if let Some(busy) = self.busy.take() {
+            self.service.shared.scripts.busy.remove(&busy);
+        }
+    }
+}
+
+/// The command that words name, a part of one where there are some.
+fn find(args: Args<'_>) -> Option<&'static Command> {
+    let command = commands::find(&args[0])?;
+    match args.get(1) {
+        Some(word) if !command.subcommands.is_empty() => command.subcommand(word),
+        _ => Some(command),
+    }
+}

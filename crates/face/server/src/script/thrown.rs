@@ -1,0 +1,95 @@
+//! The errors that functions of Rust raise in a script.
+//!
+//! Lua gets them as userdata, and the sandbox makes values of them before a script sees them: texts, or tables with a
+//! field `err`.
+
+use std::fmt;
+
+use mlua::{Error, Lua, Value};
+
+/// An error that a function raises in a script.
+#[derive(Debug)]
+pub(super) enum Thrown {
+    /// A text.
+    Text(Vec<u8>),
+    /// A table with this field `err`.
+    Reply(Vec<u8>),
+    /// The script must not go on.
+    Abort,
+}
+
+impl fmt::Display for Thrown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) | Self::Reply(text) => f.write_str(&String::from_utf8_lossy(text)),
+            Self::Abort => f.write_str("the script is stopped"),
+        }
+    }
+}
+
+impl std::error::Error for Thrown {}
+
+impl From<Thrown> for Error {
+    fn from(thrown: Thrown) -> Self {
+        Self::external(thrown)
+    }
+}
+
+/// An error with the place in front where the running function was called.
+pub(super) fn fail(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
+    let place = lua.inspect_stack(1, |frame| {
+        let (source, line) = (frame.source().short_src, frame.current_line());
+        source.zip(line).map(|(source, line)| format!("{source}:{line}: "))
+    });
+    let mut message = place.flatten().unwrap_or_default().into_bytes();
+    message.extend_from_slice(text.as_ref());
+    Thrown::Text(message).into()
+}
+
+/// The error of a wrong argument of a function, counted from 1.
+pub(super) fn bad_argument(lua: &Lua, number: usize, function: &str, why: &str) -> Error {
+    fail(lua, format!("bad argument #{number} to '{function}' ({why})"))
+}
+
+/// The name of a value's type.
+pub(super) fn type_name(value: Option<&Value>) -> &'static str {
+    match value {
+        None => "no value",
+        Some(Value::Integer(_)) => "number",
+        Some(Value::LightUserData(_) | Value::Error(_)) => "userdata",
+        Some(value) => value.type_name(),
+    }
+}
+
+/// The value that a script sees of an error.
+pub(super) fn value_of(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    let Value::Error(why) = &error else { return Ok(error) };
+    match why.downcast_ref::<Thrown>() {
+        Some(Thrown::Text(text)) => lua.create_string(text).map(Value::String),
+        Some(Thrown::Reply(text)) => error_table(lua, text),
+        Some(Thrown::Abort) => Ok(error),
+        None => lua.create_string(root(why).to_string()).map(Value::String),
+    }
+}
+
+/// Whether an error means that the script must not go on.
+pub(super) fn is_abort(error: &Value) -> bool {
+    let Value::Error(why) = error else { return false };
+    matches!(why.downcast_ref(), Some(Thrown::Abort))
+}
+
+/// The innermost error.
+fn root(error: &Error) -> &Error {
+    match error {
+        Error::CallbackError { cause, .. } | Error::BadArgument { cause, .. } => root(cause),
+        _ => error,
+    }
+}
+
+/// A table that is an error reply.
+pub(super) fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
+    let table = lua.create_table_with_capacity(0, 2)?;
+    table.raw_set("err", lua.create_string(text)?)?;
+    table.raw_set("ignore_error_stats_update", true)?;
+    Ok(Value::Table(table))
+}

@@ -1,0 +1,396 @@
+//! Scripts and functions: their values, that they are atomic and durable, and that they can be ended.
+
+use halite_resp_client::{Limits, Reply, read_reply};
+use halite_server::Config;
+
+use crate::common::{self, Client, Running, eventually};
+
+on_threads! {
+    values_are_converted
+    errors_tell_their_place
+    the_globals_are_protected
+    an_error_undoes_a_script
+    an_error_keeps_changes_if_that_is_configured
+    scripts_are_part_of_transactions
+    keys_may_be_undeclared
+    a_script_sees_what_it_did
+    a_script_that_never_ends_is_killed
+    a_killed_script_cannot_go_on
+    new_clients_can_kill_a_script
+    a_script_may_run_for_so_long
+    the_end_of_the_server_ends_a_script
+    memory_is_limited
+    libraries_are_kept
+    functions_are_called
+    libraries_are_dumped_and_restored
+}
+
+/// Sends an EVAL with these keys.
+fn eval(client: &mut Client, script: &str, keys: &[&str]) -> String {
+    let count = keys.len().to_string();
+    let mut words = vec!["EVAL", script, &count];
+    words.extend(keys);
+    client.call(&words)
+}
+
+#[track_caller]
+fn check(client: &mut Client, cases: &[(&str, &str)]) {
+    for (script, expected) in cases {
+        assert_eq!(eval(client, script, &["k1", "k2"]), *expected, "{script}");
+    }
+}
+
+fn values_are_converted() {
+    let server = Running::start();
+    let mut client = server.client();
+    check(
+        &mut client,
+        &[
+            ("return 3.99", ":3"),
+            ("return {1, 'a', nil, 2}", "[:1, \"a\"]"),
+            ("return {true, false}", "[:1, nil]"),
+            ("return {ok = 'fine'}", "+fine"),
+            ("return {err = 'My error'}", "-My error"),
+            ("return KEYS", "[\"k1\", \"k2\"]"),
+            ("return redis.call('SET', KEYS[1], 5)", "+OK"),
+            ("return redis.call('INCR', KEYS[1])", ":6"),
+            ("return redis.call('GET', KEYS[2]) == false", ":1"),
+            ("return {double = 1.5}", "\"1.5\""),
+            (
+                "return redis.pcall('INCR', 'k1', 'k2').err",
+                "\"ERR Wrong number of args calling Redis command from script\"",
+            ),
+            ("redis.setresp(3) return redis.call('GET', KEYS[2]) == nil", ":1"),
+            ("return redis.sha1hex('')", "\"da39a3ee5e6b4b0d3255bfef95601890afd80709\""),
+            ("return cjson.encode({1, {a = cjson.null}})", "\"[1,{\\\"a\\\":null}]\""),
+            ("return cmsgpack.unpack(cmsgpack.pack({1, 2}))", "[:1, :2]"),
+            ("return {struct.unpack('>I2', struct.pack('>I2', 258))}", "[:258, :3]"),
+            ("return bit.band(255, 15)", ":15"),
+        ],
+    );
+    client.ask("HELLO 3");
+    check(
+        &mut client,
+        &[
+            ("return {map = {a = 1}}", "{\"a\": :1}"),
+            ("return {set = {a = true}}", "~[\"a\"]"),
+            ("return false", "nil"),
+        ],
+    );
+}
+
+fn errors_tell_their_place() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[
+        ("EVALSHA abc 0", "-NOSCRIPT No matching script. Please use EVAL."),
+        ("EVAL x nan", "-ERR value is not an integer or out of range"),
+        ("EVAL x 2 a", "-ERR Number of keys can't be greater than number of args"),
+        ("EVAL x -1", "-ERR Number of keys can't be negative"),
+        ("SCRIPT KILL", "-NOTBUSY No scripts in execution right now."),
+    ]);
+    for (script, expected) in [
+        (
+            "return +",
+            "-ERR Error compiling script (new function): user_script:1: unexpected symbol near '+'",
+        ),
+        ("redis.call('NOSUCH')", "-ERR Unknown Redis command called from script script: "),
+        ("\nreturn redis.call()", "on @user_script:2."),
+        ("redis.call('MULTI')", "-ERR This Redis command is not allowed from script script: "),
+        ("error('boo')", "-ERR user_script:1: boo script: "),
+        (
+            "return foo",
+            "user_script:1: Script attempted to access nonexistent global variable 'foo' script: ",
+        ),
+        (
+            "#!lua flags=no-writes\nreturn redis.call('SET', 'a', 1)",
+            "-ERR Write commands are not allowed from read-only scripts. script: ",
+        ),
+    ] {
+        let reply = eval(&mut client, script, &[]);
+        assert!(reply.contains(expected), "{script}: {reply}");
+    }
+    let digest = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+    assert_eq!(client.call(&["SCRIPT", "LOAD", "return 1"]), format!("\"{digest}\""));
+    client.check(&[
+        (&format!("EVALSHA {digest} 0"), ":1"),
+        (&format!("EVALSHA {} 0", digest.to_uppercase()), ":1"),
+        (&format!("SCRIPT EXISTS {digest} abc"), "[:1, :0]"),
+        ("SCRIPT FLUSH", "+OK"),
+        (&format!("EVALSHA {digest} 0"), "-NOSCRIPT No matching script. Please use EVAL."),
+    ]);
+}
+
+fn the_globals_are_protected() {
+    let server = Running::start();
+    let mut client = server.client();
+    for script in [
+        "a = 1",
+        "redis.call = 1",
+        "_G.a = 1",
+        "rawset(_G, 'a', 1)",
+        "setmetatable(_G, {})",
+        "getmetatable(_G).__index = 1",
+        "getmetatable('').__index = 1",
+        "string.rep = 1",
+        "cjson.encode = 1",
+        "setmetatable(redis, nil)",
+        "local _, redis = next({redis}) redis.call = 1",
+    ] {
+        let reply = eval(&mut client, script, &[]);
+        assert!(reply.contains("Attempt to modify a readonly table"), "{script}: {reply}");
+    }
+    for name in ["io", "debug", "require", "dofile", "loadfile", "print", "package"] {
+        let reply = eval(&mut client, &format!("return {name}"), &[]);
+        assert!(reply.contains("nonexistent global variable"), "{name}: {reply}");
+    }
+    check(&mut client, &[("return type(os.clock())", "\"number\""), ("return os.execute", "nil")]);
+}
+
+fn an_error_undoes_a_script() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("SET k1 1", "+OK"), ("SET text x", "+OK")]);
+    let script = "redis.call('SET', KEYS[1], 2) redis.call('DEL', KEYS[2]) return redis.call('INCR', KEYS[3])";
+    let reply = eval(&mut client, script, &["k1", "k2", "text"]);
+    assert!(reply.starts_with("-ERR value is not an integer"), "{reply}");
+    client.check(&[("GET k1", "\"1\"")]);
+    let caught = "redis.call('SET', KEYS[1], 2) return redis.pcall('INCR', KEYS[2])";
+    let reply = eval(&mut client, caught, &["k1", "text"]);
+    assert_eq!(reply, "-ERR value is not an integer or out of range");
+    client.check(&[("GET k1", "\"2\"")]);
+}
+
+fn an_error_keeps_changes_if_that_is_configured() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("CONFIG SET script-rollback no", "+OK"), ("SET k1 1", "+OK")]);
+    let reply = eval(&mut client, "redis.call('SET', KEYS[1], 2) error('boo')", &["k1"]);
+    assert!(reply.starts_with("-ERR user_script:1: boo"), "{reply}");
+    client.check(&[
+        ("GET k1", "\"2\""),
+        ("CONFIG GET script-rollback", "[\"script-rollback\", \"no\"]"),
+    ]);
+}
+
+fn scripts_are_part_of_transactions() {
+    let server = Running::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.check(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED")]);
+    let queued = [
+        ("redis.call('INCR', KEYS[1]) return redis.call('GET', KEYS[1])", "a"),
+        ("redis.call('SET', KEYS[1], 'gone') redis.call('DEL', 'a') error('boo')", "b"),
+        ("return redis.call('INCR', 'undeclared')", "c"),
+    ];
+    for (script, key) in queued {
+        assert_eq!(eval(&mut client, script, &[key]), "+QUEUED");
+    }
+    assert_eq!(other.ask("GET a"), "nil");
+    let reply = client.ask("EXEC");
+    assert!(reply.starts_with("[+OK, \"2\", -ERR user_script:1: boo"), "{reply}");
+    assert!(reply.ends_with(", :1]"), "{reply}");
+    client.check(&[("MGET a b undeclared", "[\"2\", nil, \"1\"]")]);
+}
+
+fn keys_may_be_undeclared() {
+    let server = Running::start();
+    let mut client = server.client();
+    let script = "redis.call('INCR', KEYS[1]) for n = 1, 20 do redis.call('INCR', 'key' .. n) end \
+        return #redis.call('KEYS', 'key*')";
+    for round in 1..4 {
+        assert_eq!(eval(&mut client, script, &["first"]), ":20");
+        client.check(&[(
+            "MGET first key1 key7 key20",
+            &format!("[\"{0}\", \"{0}\", \"{0}\", \"{0}\"]", round),
+        )]);
+    }
+    // Requests behind it wait for it, and it for those before it.
+    for round in 0..20 {
+        client.send_words(&["SET", "ahead", &round.to_string()]);
+        client.send_words(&["EVAL", "return redis.call('GET', 'ahead')", "0"]);
+        client.send_words(&["GET", "ahead"]);
+        let expected = format!("\"{round}\"");
+        assert_eq!(client.reply(), "+OK");
+        assert_eq!(client.reply(), expected);
+        assert_eq!(client.reply(), expected);
+    }
+    assert_eq!(eval(&mut client, "return redis.call('SCAN', 0, 'COUNT', 1000)[1]", &[]), "\"0\"");
+}
+
+fn a_script_sees_what_it_did() {
+    let server = Running::start();
+    let mut client = server.client();
+    let script = "redis.call('SET', KEYS[1], 'a', 'EX', 100) redis.call('APPEND', KEYS[1], 'b') \
+        redis.call('RENAME', KEYS[1], KEYS[2]) \
+        return {redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2]), redis.call('TTL', KEYS[2])}";
+    assert_eq!(eval(&mut client, script, &["k1", "k2"]), "[nil, \"ab\", :100]");
+    client.check(&[("GET k2", "\"ab\""), ("SELECT 1", "+OK")]);
+    assert_eq!(
+        eval(&mut client, "redis.call('SELECT', 0) return redis.call('GET', KEYS[1])", &["k2"]),
+        "\"ab\""
+    );
+    client.check(&[("GET k2", "nil")]);
+}
+
+/// A server whose scripts are busy soon.
+fn impatient() -> Running {
+    let server = Running::start();
+    server.client().check(&[("CONFIG SET busy-reply-threshold 20", "+OK")]);
+    server
+}
+
+fn await_busy(client: &mut Client) {
+    eventually("the server is busy", || {
+        client.ask("PING").starts_with("-BUSY Redis is busy running a script.")
+    });
+}
+
+/// Lets a script run, kills it, and returns its reply.
+fn killed(server: &Running, script: &str) -> String {
+    let (mut client, mut other) = (server.client(), server.client());
+    client.send_words(&["EVAL", script, "1", "k"]);
+    await_busy(&mut other);
+    other.check(&[
+        ("GET k", "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
+        ("FUNCTION KILL", "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
+        ("SCRIPT KILL", "+OK"),
+    ]);
+    let reply = client.reply();
+    eventually("the server is idle", || other.ask("PING") == "+PONG");
+    assert_eq!(client.ask("GET k"), "nil");
+    reply
+}
+
+fn a_script_that_never_ends_is_killed() {
+    let server = impatient();
+    let reply = killed(&server, "redis.call('SET', KEYS[1], 1) while true do end");
+    assert!(reply.starts_with("-ERR Script killed by user with SCRIPT KILL. script: "), "{reply}");
+}
+
+fn a_killed_script_cannot_go_on() {
+    let server = impatient();
+    for script in [
+        "while true do pcall(function() while true do end end) end",
+        "while true do pcall(coroutine.wrap(function() while true do end end)) end",
+        "while true do redis.pcall('GET', KEYS[1]) end",
+        "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    ] {
+        let reply = killed(&server, script);
+        assert!(
+            reply.starts_with("-ERR Script killed by user with SCRIPT KILL."),
+            "{script}: {reply}"
+        );
+    }
+}
+
+fn new_clients_can_kill_a_script() {
+    let server = impatient();
+    let mut client = server.client();
+    client.send_words(&["EVAL", "while true do end", "0"]);
+    for _ in 0..4 {
+        await_busy(&mut server.client());
+    }
+    assert_eq!(server.client().ask("SCRIPT KILL"), "+OK");
+    assert!(client.reply().starts_with("-ERR Script killed"));
+    eventually("the server is idle", || server.client().ask("PING") == "+PONG");
+}
+
+fn a_script_may_run_for_so_long() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("CONFIG SET script-time-limit 30", "+OK")]);
+    let reply = eval(&mut client, "while true do end", &[]);
+    assert!(reply.contains("script-time-limit"), "{reply}");
+    assert_eq!(eval(&mut client, "return 1", &[]), ":1");
+}
+
+fn the_end_of_the_server_ends_a_script() {
+    let mut server = impatient();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.send_words(&["EVAL", "while true do pcall(function() while true do end end) end", "0"]);
+    await_busy(&mut other);
+    other.send_words(&["SHUTDOWN", "NOSAVE"]);
+    server.wait().unwrap();
+}
+
+fn memory_is_limited() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("CONFIG SET script-memory-limit 8mb", "+OK")]);
+    for script in [
+        "local t = {} while true do t[#t + 1] = {} end",
+        "return ('x'):rep(100000000)",
+        "local s = 'x' while true do s = s .. s end",
+    ] {
+        let reply = eval(&mut client, script, &[]);
+        assert!(reply.contains("not enough memory"), "{script}: {reply}");
+        assert_eq!(eval(&mut client, "return 1", &[]), ":1");
+    }
+}
+
+const LIBRARY: &str = "#!lua name=lib\n\
+    redis.register_function('set', function(keys, args) return redis.call('SET', keys[1], args[1]) end)\n\
+    redis.register_function{function_name = 'get', flags = {'no-writes'}, \
+    callback = function(keys) return redis.call('GET', keys[1]) end}";
+
+fn libraries_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let mut server = Running::on(common::open(&path), |_: &mut Config| {});
+    let mut client = server.client();
+    assert_eq!(client.call(&["FUNCTION", "LOAD", LIBRARY]), "\"lib\"");
+    client.check(&[("FCALL set 1 k v", "+OK")]);
+    server.stop().unwrap();
+    drop(server);
+    let server = Running::on(common::open(&path), |_| {}).within(folder);
+    let mut client = server.client();
+    client.check(&[
+        ("FCALL get 1 k", "\"v\""),
+        ("FUNCTION DELETE lib", "+OK"),
+        ("FCALL get 1 k", "-ERR Function not found"),
+    ]);
+}
+
+fn functions_are_called() {
+    let server = Running::start();
+    let mut client = server.client();
+    assert_eq!(client.call(&["FUNCTION", "LOAD", LIBRARY]), "\"lib\"");
+    assert_eq!(client.call(&["FUNCTION", "LOAD", LIBRARY]), "-ERR Library 'lib' already exists");
+    assert_eq!(client.call(&["FUNCTION", "LOAD", "REPLACE", LIBRARY]), "\"lib\"");
+    // They are of several threads.
+    let mut others: Vec<_> = (0..4).map(|_| server.client()).collect();
+    for (number, other) in others.iter_mut().enumerate() {
+        let set = format!("FCALL set 1 k{number} {number}");
+        other.check(&[
+            (&set, "+OK"),
+            (&format!("FCALL_RO get 1 k{number}"), &format!("\"{number}\"")),
+        ]);
+    }
+    client.check(&[
+        ("FCALL_RO set 1 k v", "-ERR Can not execute a script with write flag using *_ro command."),
+        ("FCALL get x", "-ERR Bad number of keys provided"),
+        ("FUNCTION STATS", "[\"running_script\", nil, \"engines\", [\"LUA\", [\"libraries_count\", :1, \"functions_count\", :2]]]"),
+        ("FUNCTION FLUSH", "+OK"),
+        ("FUNCTION LIST", "[]"),
+    ]);
+}
+
+fn libraries_are_dumped_and_restored() {
+    let server = Running::start();
+    let mut client = server.client();
+    let damaged = client.call(&["FUNCTION", "RESTORE", "damaged bytes"]);
+    assert_eq!(damaged, "-ERR DUMP payload version or checksum are wrong");
+    assert_eq!(client.call(&["FUNCTION", "LOAD", LIBRARY]), "\"lib\"");
+    client.send_words(&["FUNCTION", "DUMP"]);
+    let reply = read_reply(&mut client.socket, &Limits::default()).unwrap();
+    let Reply::Bulk(dump) = reply else { panic!("a dump is bytes") };
+    let mut restore =
+        |policy: &str| client.call(&[b"FUNCTION".as_slice(), b"RESTORE", &dump, policy.as_bytes()]);
+    assert_eq!(restore("APPEND"), "-ERR Library lib already exists");
+    assert_eq!(restore("REPLACE"), "+OK");
+    assert_eq!(restore("FLUSH"), "+OK");
+    assert!(restore("OTHER").starts_with("-ERR Wrong restore policy"));
+    client.check(&[("FUNCTION FLUSH", "+OK")]);
+    assert_eq!(client.call(&[b"FUNCTION".as_slice(), b"RESTORE", &dump]), "+OK");
+    client.check(&[("FCALL set 1 k v", "+OK")]);
+}
