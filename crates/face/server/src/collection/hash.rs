@@ -510,5 +510,4 @@ pub(super) fn own_value(stored: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-#[path = "hash_tests.rs"]
 mod tests;

@@ -1,7 +1,5 @@
 //! Commands on hashes. Those about the deadlines of fields are in `fields`.
 
-use fastrand::Rng;
-
 use crate::call::{Call, is};
 use crate::collection::hash::{Field, Hash};
 use crate::failure::{Failure, NOT_A_FLOAT, Outcome, SYNTAX};
@@ -244,45 +242,49 @@ pub(super) fn hrandfield(call: &mut Call<'_>) -> Outcome {
     };
     match (hash, count) {
         (None, None) => call.reply().null(),
-        (None | Some(_), Some(0)) | (None, Some(_)) => call.reply().array(0),
+        (_, Some(0)) | (None, Some(_)) => call.reply().array(0),
         (Some(hash), None) => {
             let service = &mut *call.service;
             let found = hash.sample(&mut service.store, || service.random.u64(..))?;
             call.reply().bulk_or_null(found.as_ref().map(|(field, _)| &field[..]));
         }
-        (Some(hash), Some(count @ 1..)) => {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            let service = &mut *call.service;
-            let random = || service.random.u64(..);
-            let found = hash.sample_distinct(&mut service.store, count, random)?;
-            let start = call.out.len();
-            begin_random(call, found.len(), with_values);
-            for (field, value) in found {
-                write_random(&mut call.reply(), &field, with_values.then_some(&value[..]));
-                if !call.must_write_on(start)? {
-                    break;
-                }
-            }
-        }
-        (Some(hash), Some(count)) => {
-            let count = count.unsigned_abs();
-            begin_random(call, count as usize, with_values);
-            let mut random = std::mem::replace(&mut call.service.random, Rng::with_seed(0));
-            let (store, mut reply) = LongReply::of(call);
-            let drawn = hash.draw(
-                store,
-                count,
-                || random.u64(..),
-                |field, value| {
-                    write_random(&mut reply.write(), field, with_values.then_some(value));
-                    reply.go_on()
-                },
-            );
-            call.service.random = random;
-            drawn?;
+        (Some(hash), Some(count @ 1..)) => reply_distinct(call, &hash, count, with_values)?,
+        (Some(hash), Some(count)) => reply_drawn(call, &hash, count.unsigned_abs(), with_values)?,
+    }
+    Ok(())
+}
+
+/// Replies with different random fields, so many if there are.
+fn reply_distinct(call: &mut Call<'_>, hash: &Hash, count: i64, with_values: bool) -> Outcome {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let service = &mut *call.service;
+    let random = || service.random.u64(..);
+    let found = hash.sample_distinct(&mut service.store, count, random)?;
+    let start = call.out.len();
+    begin_random(call, found.len(), with_values);
+    for (field, value) in found {
+        write_random(&mut call.reply(), &field, with_values.then_some(&value[..]));
+        if !call.must_write_on(start)? {
+            break;
         }
     }
     Ok(())
+}
+
+/// Replies with so many random fields, of which some may be the same.
+fn reply_drawn(call: &mut Call<'_>, hash: &Hash, count: u64, with_values: bool) -> Outcome {
+    begin_random(call, count as usize, with_values);
+    let mut random = call.service.random.fork();
+    let (store, mut reply) = LongReply::of(call);
+    hash.draw(
+        store,
+        count,
+        || random.u64(..),
+        |field, value| {
+            write_random(&mut reply.write(), field, with_values.then_some(value));
+            reply.go_on()
+        },
+    )
 }
 
 /// Begins a reply of random fields: in RESP3, a field with its value is an array.

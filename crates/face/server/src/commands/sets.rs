@@ -1,7 +1,5 @@
 //! Commands on single sets, and SMOVE. Those that combine sets are in `set_algebra`.
 
-use fastrand::Rng;
-
 use crate::call::Call;
 use crate::collection::map::{Map, Pair};
 use crate::failure::{Outcome, SYNTAX};
@@ -226,39 +224,42 @@ pub(super) fn srandmember(call: &mut Call<'_>) -> Outcome {
             let drawn = set.sample(&mut service.store, || service.random.u64(..))?;
             call.reply().bulk_or_null(drawn.as_ref().map(|(member, _)| &member[..]));
         }
-        (Some(set), Some(count @ 1..)) => {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            let service = &mut *call.service;
-            let random = || service.random.u64(..);
-            let drawn = set.sample_distinct(&mut service.store, count, random)?;
-            let start = call.out.len();
-            call.reply().array(drawn.len());
-            for (member, _) in drawn {
-                call.reply().bulk(&member);
-                if !call.must_write_on(start)? {
-                    break;
-                }
-            }
-        }
-        (Some(set), Some(count)) => {
-            let count = count.unsigned_abs();
-            let mut random = std::mem::replace(&mut call.service.random, Rng::with_seed(0));
-            let (store, mut reply) = LongReply::of(call);
-            reply.write().array(count as usize);
-            let drawn = set.draw(
-                store,
-                count,
-                || random.u64(..),
-                |member, _| {
-                    reply.write().bulk(member);
-                    reply.go_on()
-                },
-            );
-            call.service.random = random;
-            drawn?;
+        (Some(set), Some(count @ 1..)) => reply_distinct(call, &set, count)?,
+        (Some(set), Some(count)) => reply_drawn(call, &set, count.unsigned_abs())?,
+    }
+    Ok(())
+}
+
+/// Replies with different random members, so many if there are.
+fn reply_distinct(call: &mut Call<'_>, set: &Map, count: i64) -> Outcome {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let service = &mut *call.service;
+    let drawn = set.sample_distinct(&mut service.store, count, || service.random.u64(..))?;
+    let start = call.out.len();
+    call.reply().array(drawn.len());
+    for (member, _) in drawn {
+        call.reply().bulk(&member);
+        if !call.must_write_on(start)? {
+            break;
         }
     }
     Ok(())
+}
+
+/// Replies with so many random members, of which some may be the same.
+fn reply_drawn(call: &mut Call<'_>, set: &Map, count: u64) -> Outcome {
+    let mut random = call.service.random.fork();
+    let (store, mut reply) = LongReply::of(call);
+    reply.write().array(count as usize);
+    set.draw(
+        store,
+        count,
+        || random.u64(..),
+        |member, _| {
+            reply.write().bulk(member);
+            reply.go_on()
+        },
+    )
 }
 
 pub(super) fn sscan(call: &mut Call<'_>) -> Outcome {

@@ -94,7 +94,7 @@ fn run(call: &mut Call<'_>, may_store: bool) -> Outcome {
     let db = call.client.db;
     let (elements, of) = read_all(call, call.arg(1), &options)?;
     let mut is_unsorted = options.is_unsorted();
-    // What is stored of a set without an order is sorted nevertheless, so that it is always the same.
+    // A set without an order is sorted nevertheless before it is stored, so that the list is always the same.
     if is_unsorted && of == Some(Type::Set) && options.target.is_some() {
         is_unsorted = false;
         options.by = None;
@@ -156,7 +156,7 @@ fn read_all(
     Ok((all, Some(of)))
 }
 
-/// What an element is sorted by.
+/// The weight that an element is sorted by.
 enum Weight {
     Number(f64),
     Text(Vec<u8>),
@@ -233,7 +233,7 @@ fn parse_number(text: &[u8]) -> Option<f64> {
     (!number.is_nan() && (number.is_finite() || is_named_infinite)).then_some(number)
 }
 
-/// What the key has that a pattern names for an element.
+/// The value of the key, or of the field, that a pattern names for an element.
 fn look_up(
     store: &mut Store,
     db: usize,

@@ -1,4 +1,4 @@
-//! What commands on keys do with collections.
+//! Commands on keys do with collections as they do with strings.
 
 use crate::common;
 use crate::common::{Client, Running, eventually};

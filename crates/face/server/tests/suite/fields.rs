@@ -16,6 +16,7 @@ on_threads! {
     deadlines_of_fields_survive_a_restart
     no_record_of_deadlines_is_left_behind
     hashes_with_deadlines_are_counted
+    expired_fields_are_hidden_while_changes_are_paused
 }
 
 const FAR: &str = "33177117420";
@@ -387,4 +388,27 @@ fn hashes_with_deadlines_are_counted() {
     client.check(&[("HPERSIST b FIELDS 2 f g", "[:1, :1]"), ("HDEL c f", ":1")]);
     let told = keyspace(&mut client);
     assert!(told.contains("db0:keys=2,expires=0,avg_ttl=0\\r\\n"), "{told}");
+}
+
+fn expired_fields_are_hidden_while_changes_are_paused() {
+    in_both_forms(|_, client| {
+        client.check(&[
+            ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"),
+            ("HSETEX h PX 1 FIELDS 3 a 1 b 2 c 3", ":1"),
+            ("HSETEX gone PX 1 FIELDS 1 a 1", ":1"),
+            ("HSET h stays 0", ":1"),
+            ("DEBUG SLEEP 0.01", "+OK"),
+            ("CLIENT PAUSE 1000000 WRITE", "+OK"),
+            ("HGET h a", "nil"),
+            ("HGETALL h", "[\"stays\", \"0\"]"),
+            ("HRANDFIELD h", "\"stays\""),
+            ("HRANDFIELD h 5", "[\"stays\"]"),
+            ("HRANDFIELD h -2", "[\"stays\", \"stays\"]"),
+            ("HRANDFIELD gone -2", "[]"),
+            ("HLEN h", ":4"),
+            ("CLIENT UNPAUSE", "+OK"),
+            ("HGET h a", "nil"),
+            ("HLEN h", ":3"),
+        ]);
+    });
 }

@@ -44,7 +44,7 @@ fn change(store: &mut Store, change: impl FnOnce(&mut Store, &mut Hash) -> Outco
     store.commit().unwrap();
 }
 
-/// What clients see of the hash.
+/// The fields that clients see.
 fn seen(store: &mut Store, key: &[u8]) -> BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)> {
     let mut seen = BTreeMap::new();
     if let Some(hash) = Hash::find(store, 0, key).unwrap() {
