@@ -402,7 +402,7 @@ impl Stream {
             None if !how.force => return Ok(Claim::Left),
             None => 1,
             Some(before) => {
-                let idle = reader.now_ms as i64 - before.delivered_ms as i64;
+                let idle = (reader.now_ms as i64).saturating_sub(before.delivered_ms as i64);
                 if how.min_idle_ms > 0 && idle < how.min_idle_ms as i64 {
                     return Ok(Claim::Left);
                 }
