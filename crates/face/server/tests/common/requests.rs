@@ -42,7 +42,7 @@ fn number(choices: &mut impl Choices) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
-/// The words of a request. In a pattern `k` is a key, `v` a value, `n` a number, and
+/// The words of a request. In a pattern `k` is a key, `v` a value, `n` a number, `n-*` the next id of it, and
 /// other words are themselves.
 fn words(choices: &mut impl Choices) -> Vec<Vec<u8>> {
     let pattern = PATTERNS[choices.below(PATTERNS.len() as u64) as usize];
@@ -52,6 +52,7 @@ fn words(choices: &mut impl Choices) -> Vec<Vec<u8>> {
             "k" => key(choices),
             "v" => value(choices),
             "n" => number(choices),
+            "n-*" => [&number(choices)[..], b"-*"].concat(),
             word => word.as_bytes().to_vec(),
         });
     }
@@ -189,6 +190,26 @@ const PATTERNS: &[&str] = &[
     "DEBUG SDSLEN k",
     "DEBUG POPULATE 3 k",
     "COMMAND GETKEYSANDFLAGS MSETEX 2 k v k v",
+    "XADD k n-* v v",
+    "XADD k n v v",
+    "XADD k MAXLEN 3 n-* v v",
+    "XLEN k",
+    "XRANGE k - +",
+    "XREVRANGE k + - COUNT n",
+    "XDEL k n",
+    "XTRIM k MAXLEN n",
+    "XSETID k n",
+    "XREAD COUNT n STREAMS k k 0 0",
+    "XGROUP CREATE k g 0 MKSTREAM",
+    "XGROUP DESTROY k g",
+    "XREADGROUP GROUP g v COUNT 2 STREAMS k >",
+    "XREADGROUP GROUP g c STREAMS k 0",
+    "XACK k g n",
+    "XCLAIM k g c 0 n FORCE JUSTID",
+    "XAUTOCLAIM k g c 0 -",
+    "XPENDING k g",
+    "XINFO STREAM k",
+    "XINFO GROUPS k",
     "DBSIZE",
     "KEYS *",
     "KEYS key:1*",

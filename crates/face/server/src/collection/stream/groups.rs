@@ -350,7 +350,8 @@ impl Stream {
     }
 
     /// Delivers at most `count` entries from an id on again that are pending with the consumer, until `visit` breaks.
-    /// Those that the stream does not have any more come without fields.
+    /// Those that the stream does not have any more come without fields. That they were delivered again is written, and is
+    /// no change of the key, as in Redis: a watch of the key does not see it.
     pub(crate) fn read_again(
         &mut self,
         store: &mut Store,
@@ -365,6 +366,7 @@ impl Stream {
         let pending = consumer.pending.range(from..);
         let ids: Vec<_> =
             pending.take(usize::try_from(count).unwrap_or(usize::MAX)).copied().collect();
+        let has_changed = self.has_changed_elements;
         for id in ids {
             let fields = self.get(store, id)?;
             if fields.is_some()
@@ -378,6 +380,7 @@ impl Stream {
                 break;
             }
         }
+        self.has_changed_elements = has_changed;
         Ok(())
     }
 
@@ -399,7 +402,7 @@ impl Stream {
             None if !how.force => return Ok(Claim::Left),
             None => 1,
             Some(before) => {
-                let idle = reader.now_ms as i64 - before.delivered_ms as i64;
+                let idle = (reader.now_ms as i64).saturating_sub(before.delivered_ms as i64);
                 if how.min_idle_ms > 0 && idle < how.min_idle_ms as i64 {
                     return Ok(Claim::Left);
                 }

@@ -364,6 +364,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn any_stored_bytes_are_a_stream_or_damage(
+        record in prop::option::of(prop::collection::vec(any::<u8>(), 0..60)),
+        elements in prop::collection::vec(
+            (0..5_u8, prop::collection::vec(0..3_u8, 0..24), prop::collection::vec(0..3_u8, 0..40)),
+            0..6,
+        ),
+    ) {
+        let db = database("indexlog");
+        let mut store = Store::open(db.clone(), 1).unwrap();
+        store.begin();
+        let stream = Stream::create(&mut store, 0, KEY).unwrap();
+        let of = stream.elements;
+        stream.save(&mut store).unwrap();
+        for (first, key, value) in &elements {
+            store.put_element(&of, &[&[*first][..], key].concat(), value).unwrap();
+        }
+        if let Some(record) = &record {
+            let record = [&[Type::Stream.tag()], &record[..]].concat();
+            store.put_stored(0, KEY, &record, NewDeadline::Keep).unwrap();
+        }
+        store.commit().unwrap();
+        let mut store = Store::open(db, 1).unwrap();
+        store.begin();
+        let Ok(Some(mut stream)) = Stream::find(&mut store, 0, KEY) else { return Ok(()) };
+        if stream.state(&mut store).is_ok() {
+            stream.remove(&mut store, StreamId::MIN).unwrap();
+            stream.trim(&mut store, Keep::Last(0), Exactness::Exact).unwrap();
+        }
+    }
+}
+
 #[test]
 fn an_entry_is_one_write_and_a_short_stream_writes_its_record_seldom() {
     let mut store = Store::open(database("indexlog"), 1).unwrap();

@@ -122,7 +122,7 @@ fn list(call: &mut Call<'_>, stream: &Stream, name: &[u8], wanted: &Wanted<'_>) 
             if id > wanted.to || written as u64 == wanted.count {
                 return ControlFlow::Break(());
             }
-            let idle = now_ms as i64 - pending.delivered_ms as i64;
+            let idle = (now_ms as i64).saturating_sub(pending.delivered_ms as i64);
             if wanted.min_idle_ms != 0 && idle < wanted.min_idle_ms {
                 return ControlFlow::Continue(());
             }
