@@ -54,6 +54,8 @@ pub(crate) struct List {
     has_changed_elements: bool,
     /// How many elements were removed.
     removed: usize,
+    /// The size was looked at for the elements that are added.
+    is_prepared: bool,
 }
 
 #[derive(Debug)]
@@ -134,6 +136,7 @@ impl List {
             is_changed: false,
             has_changed_elements: false,
             removed: 0,
+            is_prepared: false,
         }
     }
 
@@ -196,6 +199,7 @@ impl List {
         store: &mut Store,
         added: impl IntoIterator<Item = &'a [u8]>,
     ) -> Outcome {
+        self.is_prepared = true;
         let State::Packed(inline) = &self.state else { return Ok(()) };
         let (mut len, mut bytes) = (inline.len, inline.listpack_len);
         for element in added {
@@ -208,7 +212,7 @@ impl List {
         }
     }
 
-    /// Adds an element at an end of the list, which is prepared for it.
+    /// Adds an element at an end of the list. If it was not prepared for it, its size is looked at when it is saved.
     pub(crate) fn push(&mut self, store: &mut Store, end: End, element: &[u8]) -> Outcome {
         match &mut self.state {
             State::Packed(inline) => {
@@ -430,6 +434,12 @@ impl List {
             return Ok(());
         }
         self.pack_if_small(store)?;
+        if let State::Packed(inline) = &self.state
+            && !(self.is_prepared || self.removed > 0)
+            && !store.inline_limits.takes_list(inline.len, inline.listpack_len)
+        {
+            self.unpack(store)?;
+        }
         match &self.state {
             State::Packed(inline) => {
                 store.put_stored(self.db, &self.key, inline.packed.stored(), deadline)?;

@@ -247,6 +247,23 @@ fn insertions_at_one_place_of_a_long_list_cost_a_few_writes_each() {
 }
 
 #[test]
+fn a_list_that_was_not_prepared_is_divided_when_it_is_saved() {
+    let db = halite::Database::builder().max_size(64 << 20).in_memory().unwrap();
+    let mut store = store_on(&db);
+    store.begin();
+    store.put(0, KEY, b"a string", NewDeadline::Clear).unwrap();
+    let mut list = List::new(0, KEY);
+    for number in 0..2000 {
+        list.push(&mut store, End::Right, format!("element:{number}").as_bytes()).unwrap();
+    }
+    list.save_new(&mut store).unwrap();
+    store.commit().unwrap();
+    let list = List::find(&mut store, 0, KEY).unwrap().unwrap();
+    assert!(!list.is_packed() && list.len(&mut store).unwrap() == 2000);
+    check_elements(&db, 2000);
+}
+
+#[test]
 fn a_list_of_which_little_stays_is_written_anew() {
     let db = halite::Database::builder().max_size(64 << 20).in_memory().unwrap();
     let mut store = store_on(&db);
