@@ -320,7 +320,9 @@ fn add_needs(
         needs.parts = needs.parts.or(service.shared.loading.ready());
     }
     let roams = || scripting::roams(&service.shared.scripts, command, admitted.args());
-    if command.is(flags::SCRIPT) && (in_transaction || roams()) {
+    // A script whose changes cannot be undone must not find that it needs other parts.
+    let can_begin_anew = !in_transaction && service.settings.scripts.rolls_back;
+    if command.is(flags::SCRIPT) && (!can_begin_anew || roams()) {
         needs.parts = PartitionSet::first(service.store.partitions());
     }
     if command.is(flags::SCANS) && in_transaction {

@@ -262,6 +262,9 @@ fn commands_describe_themselves() {
     assert!(client.ask("COMMAND").matches("[+write").count() > 20);
     client.check(&[
         ("COMMAND GETKEYS MSET a 1 b 2", "[\"a\", \"b\"]"),
+        ("COMMAND GETKEYS EVAL x 2 a b c", "[\"a\", \"b\"]"),
+        ("COMMAND GETKEYS EVAL x 0 c", "[]"),
+        ("COMMAND GETKEYS EVAL x 2 c", "-ERR Invalid arguments specified for command"),
         ("COMMAND GETKEYS PING x", "-ERR The command has no key arguments"),
         ("COMMAND GETKEYS NOSUCH x", "-ERR Invalid command specified"),
         ("COMMAND GETKEYS GET a b", "-ERR Invalid number of arguments specified for command"),
@@ -274,7 +277,7 @@ fn commands_describe_themselves() {
     ]);
     let info = client.ask("COMMAND INFO get client|list");
     assert!(info.starts_with("[[\"get\", :2, [+readonly, +fast], :1, :1, :1, ["), "{info}");
-    assert!(info.contains("[\"client|list\", :-2, [+admin], :0, :0, :0, ["), "{info}");
+    assert!(info.contains("[\"client|list\", :-2, [+admin, +noscript], :0, :0, :0, ["), "{info}");
     assert!(client.ask("COMMAND DOCS get").contains("\"group\", \"string\""));
     assert!(client.ask("COMMAND LIST").contains("\"client|list\""));
 }

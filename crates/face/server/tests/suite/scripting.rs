@@ -171,6 +171,10 @@ fn an_error_keeps_changes_if_that_is_configured() {
         ("GET k1", "\"2\""),
         ("CONFIG GET script-rollback", "[\"script-rollback\", \"no\"]"),
     ]);
+    // Keys of other threads do not let it begin anew.
+    let script = "redis.call('INCR', KEYS[1]) for n = 1, 20 do redis.call('INCR', 'key' .. n) end";
+    assert_eq!(eval(&mut client, script, &["k1"]), "nil");
+    client.check(&[("MGET k1 key1 key20", "[\"3\", \"1\", \"1\"]")]);
 }
 
 fn scripts_are_part_of_transactions() {
