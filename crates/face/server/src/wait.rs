@@ -18,6 +18,7 @@ use crate::reply::Reply;
 use crate::service::Service;
 use crate::store::{Key, Waiter};
 use crate::stored::Type;
+use crate::stream_id::StreamId;
 
 /// A wait.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Wait {
     pub(crate) until: Option<Instant>,
     /// Why it ends without anything, if it does.
     pub(crate) ended: Option<Ended>,
+    /// The ids behind which entries of its streams are awaited, of XREAD.
+    pub(crate) behind: Vec<StreamId>,
     /// Whether the event loop knows when it ends.
     pub(crate) is_noted: bool,
 }
@@ -75,7 +78,14 @@ impl Call<'_> {
             None => {
                 let number = self.service.shared.next_wait();
                 let until = timeout.and_then(|timeout| self.service.now.checked_add(timeout));
-                let wait = Wait { number, keys: keys.clone(), until, ended: None, is_noted: false };
+                let wait = Wait {
+                    number,
+                    keys: keys.clone(),
+                    until,
+                    ended: None,
+                    behind: Vec::new(),
+                    is_noted: false,
+                };
                 self.client.wait = Some(wait);
                 number
             }

@@ -13,13 +13,6 @@ use crate::script::{Registry, run, sha1};
 
 use super::Command;
 
-/// The keys of a script, which follow their number; `None`: there is no valid number.
-pub(crate) fn keys(args: Args<'_>) -> Option<Args<'_>> {
-    let count = usize::try_from(parse_i64(args.get(2)?)?).ok()?;
-    let words = args.from(3);
-    (count <= words.len()).then(|| words.first(count))
-}
-
 /// Whether a command runs a script that names keys which it does not declare.
 pub(crate) fn roams(registry: &Registry, command: &Command, args: Args<'_>) -> bool {
     if !registry.some_roam() {

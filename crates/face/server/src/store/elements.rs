@@ -313,10 +313,13 @@ pub(super) fn read_dropped(
     Ok(all.next().transpose()?.is_some())
 }
 
+/// The changes of elements in order.
+type Changed<'a> = btree_map::Range<'a, Box<[u8]>, Option<Vec<u8>>>;
+
 /// The elements of a collection in order, as a transaction sees them.
 pub(crate) struct Scan<'a> {
     stored: Peekable<halite::Iter>,
-    changed: Option<btree_map::Range<'a, Box<[u8]>, Option<Vec<u8>>>>,
+    changed: Option<Changed<'a>>,
     next_changed: Option<(&'a [u8], Option<&'a [u8]>)>,
     order: Order,
 }

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use super::Result;
 use super::elements::Elements;
 
+/// By key: the new values of elements; `None` of those that go.
+pub(super) type ElementChanges = BTreeMap<Box<[u8]>, Option<Vec<u8>>>;
+
 /// The state that a transaction leaves behind, as far as it differs from the store's.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Overlay {
     /// By index of the database's key spaces.
     pub(super) databases: BTreeMap<usize, Changes>,
-    /// By index of the database's key spaces, and by key: the new values of elements; `None` of those that go.
-    pub(super) elements: BTreeMap<usize, BTreeMap<Box<[u8]>, Option<Vec<u8>>>>,
+    /// By index of the database's key spaces.
+    pub(super) elements: BTreeMap<usize, ElementChanges>,
     /// By index of the database's key spaces, and by key: when the first field of a hash expires.
     pub(super) field_deadlines: BTreeMap<usize, BTreeMap<Box<[u8]>, Option<u64>>>,
     /// Collections whose elements go.

@@ -3,12 +3,15 @@
 //! A request is read into a [`Request`], which has its ids as they are now; [`serve`] tries once, and tells whether
 //! there was anything to reply. If not, the request can be tried again when one of its streams has changed.
 
+use std::time::Duration;
+
 use crate::call::{Call, is};
 use crate::collection::stream::{Reader, Stream};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::reply::{Protocol, Reply};
 use crate::store::Order;
+use crate::stored::Type;
 use crate::stream_id::StreamId;
 
 use super::{Room, counted, id, limit, look_up, no_group, write_entry, write_id, write_range};
@@ -22,7 +25,6 @@ struct Request {
     /// Whether what is read counts as acknowledged.
     acknowledged: bool,
     /// How long the client waits if there is nothing, in milliseconds; 0: for ever. Without it, it does not wait.
-    #[allow(dead_code, reason = "no command waits yet")]
     block_ms: Option<u64>,
     streams: Vec<(Vec<u8>, From)>,
 }
@@ -55,11 +57,25 @@ pub(in crate::commands) fn xreadgroup(call: &mut Call<'_>) -> Outcome {
 
 fn read(call: &mut Call<'_>, of_group: bool) -> Outcome {
     let request = Request::parse(call, of_group)?;
-    if serve(call, &request)? == Served::Nothing {
-        // As if the time had passed.
-        call.reply().null_array();
+    if serve(call, &request)? == Served::Replied {
+        return Ok(());
     }
-    Ok(())
+    let Some(block_ms) = request.block_ms else {
+        call.reply().null_array();
+        return Ok(());
+    };
+    let timeout = (block_ms > 0).then(|| Duration::from_millis(block_ms));
+    let keys = request.streams.iter().map(|(key, _)| &key[..]);
+    let waits = call.wait_for(Type::Stream, keys, timeout, |reply| reply.null_array());
+    // The last ids are those of the time when the wait began.
+    if let Some(wait) = &mut call.client.wait {
+        let behind = request.streams.iter().map(|(_, from)| match from {
+            From::Behind(id) => *id,
+            From::New => StreamId::MIN,
+        });
+        wait.behind = behind.collect();
+    }
+    waits
 }
 
 impl Request {
@@ -116,7 +132,12 @@ impl Request {
         let count = (words - streams) / 2;
         for at in streams..streams + count {
             let (key, word) = (call.arg(at), call.arg(at + count));
-            let from = request.from(call, key, word)?;
+            let known = call.client.wait.as_ref().and_then(|wait| wait.behind.get(at - streams));
+            let known = known.copied().filter(|_| !of_group);
+            let from = match known {
+                Some(id) => From::Behind(id),
+                None => request.from(call, key, word)?,
+            };
             request.streams.push((key.to_vec(), from));
         }
         Ok(request)
