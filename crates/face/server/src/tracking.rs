@@ -22,7 +22,7 @@ pub(crate) enum Mode {
     Broadcast,
 }
 
-/// What a client asked for.
+/// The way in which a client is told of changes.
 #[derive(Debug, Default)]
 pub(crate) struct Tracking {
     pub(crate) mode: Mode,

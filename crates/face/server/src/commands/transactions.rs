@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use crate::call::Call;
 use crate::client::Client;
+use crate::commands::flags;
 use crate::dispatch;
 use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome};
 use crate::service::Service;
@@ -105,6 +106,8 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     done.map_err(|failure| {
         // A SELECT of it did not happen, either.
         call.client.db = db;
+        // It would not know to which channels it is subscribed.
+        call.client.closing |= queue.iter().any(|queued| queued.command().is(flags::PUSHES));
         dispatch::abort(&failure)
     })
 }

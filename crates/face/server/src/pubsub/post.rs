@@ -1,10 +1,10 @@
-//! What is on its way to clients.
+//! Messages on their way to clients.
 
 use std::sync::Arc;
 
 use crate::reply::{Protocol, Reply};
 
-/// What some clients get without having asked for it in their last request.
+/// A message that some clients get without having asked for it in their last request.
 #[derive(Debug)]
 pub(crate) enum Post {
     /// A message to the subscribers of a channel.

@@ -90,7 +90,7 @@ pub(crate) struct Store {
     /// How large collections may be that are one record.
     pub(crate) inline_limits: InlineLimits,
     overlay: Option<Overlay>,
-    /// What the clients of this and of other threads get to know of this turn.
+    /// The messages of this turn, to clients of this thread and of others.
     pub(crate) outbox: Outbox,
     /// The end of the server: loops over many keys break off then.
     pub(crate) ending: Arc<Ending>,
