@@ -41,6 +41,7 @@ pub(crate) fn answer(
 ) {
     service.counters.commands += 1;
     let (start, replies) = (out.len(), client.replies);
+    client.needs_all_parts = false;
     if replies == Replies::SkipNext {
         client.replies = Replies::SkipThis;
     }
