@@ -48,6 +48,7 @@ pub(crate) fn answer(
         service.counters.commands += 1;
     }
     let (start, replies) = (out.len(), client.replies);
+    client.needs_all_parts = false;
     if replies == Replies::SkipNext && client.wait.is_none() {
         client.replies = Replies::SkipThis;
     }

@@ -29,6 +29,16 @@ pub(crate) enum Admission<'a> {
     Http,
 }
 
+impl<'a> Admission<'a> {
+    /// The request, if it is executed.
+    pub(crate) fn admitted(&self) -> Option<Admitted<'a>> {
+        match self {
+            Self::Admitted(admitted) => Some(*admitted),
+            Self::Refused(..) | Self::Http => None,
+        }
+    }
+}
+
 /// The event that a request has to wait for before it is admitted or refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delay {

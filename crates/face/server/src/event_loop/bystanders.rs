@@ -45,7 +45,7 @@ pub(super) struct Newcomer {
 pub(crate) fn answer(service: &mut Service) {
     let Some(mut bystanders) = service.bystanders.take() else { return };
     let has_failed = service.shared.sync_failure.get().is_some();
-    // What lies in the way of a sync is told at the end of the turn.
+    // The end of the turn tells why a sync fails.
     if has_failed || !service.store.is_unsynced() || service.sync().is_ok() {
         bystanders.serve(service);
     }

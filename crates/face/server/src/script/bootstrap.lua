@@ -24,7 +24,7 @@ local function refuse()
   error(READONLY, 2)
 end
 
--- What scripts see as the metatable of a protected table.
+-- The metatable of a protected table as scripts see it.
 local sealed = {}
 real[sealed] = {}
 setmetatable(sealed, { __newindex = refuse, __metatable = sealed })

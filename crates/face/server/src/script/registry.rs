@@ -25,7 +25,7 @@ pub(crate) struct Script {
     pub(crate) digest: Digest,
     pub(crate) flags: ScriptFlags,
     body: Vec<u8>,
-    /// Where the code begins: behind the first line if that declares flags.
+    /// The place of the code: behind the first line if that declares flags.
     code_at: usize,
     /// It has named a key of another thread that it has not declared.
     pub(super) roams: AtomicBool,

@@ -61,7 +61,6 @@ pub(crate) fn run(
     args: Args<'_>,
     is_read_only: bool,
 ) -> Outcome {
-    call.client.needs_all_parts = false;
     check_flags(call, program.flags(), is_read_only)?;
     let mut state = State::take(call.service)?;
     let mut lacked_memory = false;

@@ -96,10 +96,7 @@ pub(crate) fn route(
     }
     match place(service, peers, client, &admission, &lane) {
         Place::Here => {
-            let admitted = match &admission {
-                Admission::Admitted(admitted) => Some(*admitted),
-                _ => None,
-            };
+            let admitted = admission.admitted();
             let mut lane = lane;
             let dispatched = answer_here(service, peers, client, admission, lane.again());
             match admitted.filter(|_| client.needs_all_parts) {
@@ -233,17 +230,21 @@ fn run_operation(
     peers: &mut Peers,
     client: &mut Client,
     admission: Admission<'_>,
-    lane: Lane<'_>,
+    mut lane: Lane<'_>,
 ) -> Dispatched {
     let Some(number) = *lane.operation else { return Dispatched::Away };
     if !peers.lender.is_complete(number) {
         return Dispatched::Away;
     }
     service.reports = peers.lender.take_reports(number);
+    let admitted = admission.admitted();
     let dispatched = answer(service, client, admission, lane.out);
     service.reports.clear();
-    end_operation(peers, lane);
-    dispatched
+    end_operation(peers, lane.again());
+    match admitted.filter(|_| client.needs_all_parts) {
+        Some(admitted) => begin_anew(service, peers, client, admitted, lane),
+        None => dispatched,
+    }
 }
 
 /// Ends the cross-shard operation of a connection, if it has one.

@@ -568,7 +568,8 @@ impl Store {
 
     /// Discards the changes since a savepoint of the transaction.
     pub(crate) fn return_to(&mut self, savepoint: Savepoint) {
-        if self.overlay.is_some() {
+        if let Some(overlay) = self.overlay.take() {
+            self.forget_residents(&overlay.touched);
             self.overlay = Some(savepoint.0);
         }
     }

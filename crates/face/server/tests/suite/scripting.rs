@@ -208,6 +208,14 @@ fn keys_may_be_undeclared() {
             &format!("[\"{0}\", \"{0}\", \"{0}\", \"{0}\"]", round),
         )]);
     }
+    // Scripts of which the server does not know that yet, and that borrow the parts of their keys.
+    for number in 0..12 {
+        let script =
+            format!("redis.call('INCR', KEYS[1]) return redis.call('INCR', 'total') -- {number}");
+        let (first, total) = (format!("first{number}"), format!(":{}", number + 1));
+        assert_eq!(eval(&mut client, &script, &[&first]), total);
+        client.check(&[(&format!("GET {first}"), "\"1\"")]);
+    }
     // Requests behind it wait for it, and it for those before it.
     for round in 0..20 {
         client.send_words(&["SET", "ahead", &round.to_string()]);
