@@ -48,6 +48,8 @@ pub(crate) struct Map {
     is_changed: bool,
     /// Whether elements were changed.
     has_changed_elements: bool,
+    /// Whether a field was put.
+    has_grown: bool,
 }
 
 #[derive(Debug)]
@@ -75,9 +77,7 @@ impl Map {
                 None => return Err(damaged(key, "it has no number")),
             },
         };
-        let key = key.to_vec();
-        let (was_there, is_changed, has_changed_elements) = (true, false, false);
-        Ok(Some(Self { db, key, of, state, was_there, is_changed, has_changed_elements }))
+        Ok(Some(Self { state, was_there: true, ..Self::new(db, key, of) }))
     }
 
     /// The map at a key, or a new one that is there once it is saved.
@@ -95,6 +95,7 @@ impl Map {
             was_there: false,
             is_changed: false,
             has_changed_elements: false,
+            has_grown: false,
         }
     }
 
@@ -148,6 +149,7 @@ impl Map {
 
     /// Sets the value of a field; returns whether the field is new.
     pub(crate) fn put(&mut self, store: &mut Store, field: &[u8], value: &[u8]) -> Outcome<bool> {
+        self.has_grown = true;
         if let State::Packed(packed) = &mut self.state {
             let found = find_pair(packed, field);
             let is_new = found.is_none();
@@ -412,6 +414,11 @@ impl Map {
         match &self.state {
             _ if !self.is_changed && !self.has_changed_elements => {}
             State::Elements(_) if !self.is_changed => store.note_changed(self.db, &self.key),
+            State::Packed(packed)
+                if self.was_there && !self.has_grown && deadline == NewDeadline::Keep =>
+            {
+                store.put_shrunk(self.db, &self.key, packed.stored())?;
+            }
             State::Packed(packed) => {
                 store.put_stored(self.db, &self.key, packed.stored(), deadline)?;
             }
