@@ -61,6 +61,8 @@ pub(crate) struct Map {
     has_changed_elements: bool,
     /// Whether it counts as changed, whatever was changed.
     is_touched: bool,
+    /// Whether a field was put.
+    has_grown: bool,
 }
 
 #[derive(Debug)]
@@ -88,9 +90,7 @@ impl Map {
                 None => return Err(damaged(key, "it has no number")),
             },
         };
-        let mut map = Self::new(db, key, of);
-        (map.state, map.was_there) = (state, true);
-        Ok(Some(map))
+        Ok(Some(Self { state, was_there: true, ..Self::new(db, key, of) }))
     }
 
     /// The map at a key, or a new one that is there once it is saved.
@@ -109,6 +109,7 @@ impl Map {
             is_changed: false,
             has_changed_elements: false,
             is_touched: false,
+            has_grown: false,
         }
     }
 
@@ -167,6 +168,7 @@ impl Map {
 
     /// Sets the value of a field; returns whether the field is new.
     pub(crate) fn put(&mut self, store: &mut Store, field: &[u8], value: &[u8]) -> Outcome<bool> {
+        self.has_grown = true;
         if let State::Packed(packed) = &mut self.state {
             let found = find_pair(packed, field);
             let is_new = found.is_none();
@@ -525,6 +527,11 @@ impl Map {
                 }
             }
             State::Elements(_) if !self.is_changed => store.note_changed(self.db, &self.key),
+            State::Packed(packed)
+                if self.was_there && !self.has_grown && deadline == NewDeadline::Keep =>
+            {
+                store.put_shrunk(self.db, &self.key, packed.stored())?;
+            }
             State::Packed(packed) => {
                 store.put_stored(self.db, &self.key, packed.stored(), deadline)?;
             }

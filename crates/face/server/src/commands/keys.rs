@@ -60,9 +60,8 @@ pub(super) fn renamenx(call: &mut Call<'_>) -> Outcome {
 /// Moves a value with its deadline to another key; returns whether it did.
 fn move_key(call: &mut Call<'_>, replace: bool) -> Outcome<bool> {
     let (db, from, to) = (call.client.db, call.arg(1), call.arg(2));
-    if !call.service.store.contains(db, from)? {
-        return Err(NO_SUCH_KEY.into());
-    }
+    // A value that may consist of more than is known of it is not moved.
+    call.service.store.get(db, from)?.ok_or(NO_SUCH_KEY)?.value_type()?;
     if from == to || (!replace && call.service.store.contains(db, to)?) {
         return Ok(false);
     }
@@ -90,7 +89,7 @@ pub(super) fn copy(call: &mut Call<'_>) -> Outcome {
     if from_db == to_db && from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let exists = call.read_any(from)?.is_some();
+    let exists = call.read_any(from)?.map(|value| value.value_type()).transpose()?.is_some();
     let copied = exists && (replace || !call.service.store.contains(to_db, to)?);
     if copied {
         call.service.store.copy((from_db, from), (to_db, to))?;
@@ -105,7 +104,8 @@ pub(super) fn move_to_database(call: &mut Call<'_>) -> Outcome {
     if from == to {
         return Err("ERR source and destination objects are the same".into());
     }
-    let exists = call.contains(key)?;
+    let exists = call.service.store.get(from, key)?.map(|value| value.value_type());
+    let exists = exists.transpose()?.is_some();
     let moved = exists && !call.service.store.contains(to, key)?;
     if moved {
         call.service.store.rename((from, key), (to, key))?;

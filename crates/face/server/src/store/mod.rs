@@ -369,6 +369,18 @@ impl Store {
         self.put_record(db, spot, key, stored, deadline)
     }
 
+    /// [`Store::put_stored`] of a collection that has lost elements and got none: as a removal does, it may take room that
+    /// other writes may not. The deadline stays.
+    pub(crate) fn put_shrunk(&mut self, db: usize, key: &[u8], stored: &[u8]) -> Result<()> {
+        let place = self.spot(db, key).place;
+        let has_grown = self.overlay.as_ref().is_some_and(|overlay| overlay.has_grown(place, key));
+        self.put_stored(db, key, stored, NewDeadline::Keep)?;
+        if let Some(overlay) = self.overlay.as_mut().filter(|_| !has_grown) {
+            overlay.note_shrunk(place, key);
+        }
+        Ok(())
+    }
+
     /// Does changes as a transaction, or as a part of the one that has begun.
     fn together(&mut self, change: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         if self.overlay.is_some() {
@@ -665,7 +677,7 @@ impl Store {
             return Ok(());
         }
         let mut changes = overlay.databases.values().flat_map(|changes| changes.keys.values());
-        puts |= changes.any(|change| matches!(change.value, Value::Put(_)));
+        puts |= changes.any(|change| matches!(change.value, Value::Put(_)) && !change.has_shrunk);
         match self.commit_batch(!puts && overlay.order.is_none()) {
             // Expired keys stay, and stay due, if they cannot be removed.
             Err(_) if !overlay.is_asked_for => return Ok(()),

@@ -44,6 +44,8 @@ pub(super) struct Change {
     pub(super) value: Value,
     /// When it expires: milliseconds since 1970.
     pub(super) deadline: Option<u64>,
+    /// The value is what a removal of elements left of the stored one.
+    pub(super) has_shrunk: bool,
 }
 
 /// The new state of a value.
@@ -81,7 +83,11 @@ impl Overlay {
     ) -> Result<()> {
         self.check_room(place, key, value.len())?;
         self.is_asked_for = true;
-        self.set(place, key, Change { value: Value::Put(value.to_vec()), deadline });
+        self.set(
+            place,
+            key,
+            Change { value: Value::Put(value.to_vec()), deadline, has_shrunk: false },
+        );
         Ok(())
     }
 
@@ -92,9 +98,24 @@ impl Overlay {
         Ok(())
     }
 
+    /// Whether a key was put that may take more room than its stored value.
+    pub(super) fn has_grown(&self, place: usize, key: &[u8]) -> bool {
+        let change = self.databases.get(&place).and_then(|changes| changes.keys.get(key));
+        change.is_some_and(|change| matches!(change.value, Value::Put(_)) && !change.has_shrunk)
+    }
+
+    /// Notes that the value that was put is what a removal of elements left of the stored one.
+    pub(super) fn note_shrunk(&mut self, place: usize, key: &[u8]) {
+        let changes = self.databases.get_mut(&place);
+        if let Some(change) = changes.and_then(|changes| changes.keys.get_mut(key)) {
+            change.has_shrunk = true;
+        }
+    }
+
     /// Removes a key that has expired.
     pub(super) fn expire(&mut self, place: usize, key: &[u8]) {
-        self.set(place, key, Change { value: Value::Removed, deadline: None });
+        let change = Change { value: Value::Removed, deadline: None, has_shrunk: false };
+        self.set(place, key, change);
     }
 
     /// Sets the deadline of a key that has a value, here or in the store.
@@ -109,7 +130,7 @@ impl Overlay {
             change.deadline = deadline;
         } else {
             self.check_room(place, key, 0)?;
-            self.set(place, key, Change { value: Value::Kept, deadline });
+            self.set(place, key, Change { value: Value::Kept, deadline, has_shrunk: false });
         }
         self.is_asked_for = true;
         Ok(())

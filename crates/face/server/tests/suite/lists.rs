@@ -15,6 +15,8 @@ on_threads! {
     a_large_list_survives_a_restart
     a_transaction_that_fails_leaves_a_large_list_as_it_was
     a_full_store_refuses_pushes_and_lets_elements_be_taken
+    ; indexlog:
+    elements_are_taken_from_packed_collections_of_a_full_pool
 }
 
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -296,5 +298,32 @@ fn a_full_store_refuses_pushes_and_lets_elements_be_taken() {
         ("LTRIM l 1 1", "+OK"),
         ("LREM l 0 c", ":1"),
         ("EXISTS l", ":0"),
+    ]);
+}
+
+fn elements_are_taken_from_packed_collections_of_a_full_pool() {
+    let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
+    let folder = tempfile::tempdir().unwrap();
+    let db = crate::common::builder().max_size(32 << 20).open(folder.path().join("data")).unwrap();
+    let server = Running::on(db, |_| {});
+    let mut client = server.client();
+    client.check(&[("RPUSH l a b c d e", ":5"), ("ZADD z 1 a 2 b 3 c", ":3")]);
+    for len in [65_536, 512, 1] {
+        let (mut refused, mut number, value) = (0, 0, "v".repeat(len));
+        while refused < 40 {
+            let reply = client.call(&["SET", &format!("{len}:{number}"), &value]);
+            assert!(reply == "+OK" || reply == oom, "{reply}");
+            refused = if reply == oom { refused + 1 } else { 0 };
+            number += 1;
+        }
+    }
+    client.check(&[
+        ("LPOP l", "\"a\""),
+        ("LTRIM l 0 1", "+OK"),
+        ("ZPOPMIN z", "[\"a\", \"1\"]"),
+        ("ZREM z b", ":1"),
+        ("LREM l 0 b", ":1"),
+        ("LRANGE l 0 -1", "[\"c\"]"),
+        ("ZRANGE z 0 -1", "[\"c\"]"),
     ]);
 }

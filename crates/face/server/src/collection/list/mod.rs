@@ -54,6 +54,8 @@ pub(crate) struct List {
     has_changed_elements: bool,
     /// How many elements were removed.
     removed: usize,
+    /// Elements were added, or others came in their places.
+    has_grown: bool,
     /// The size was looked at for the elements that are added.
     is_prepared: bool,
 }
@@ -136,6 +138,7 @@ impl List {
             is_changed: false,
             has_changed_elements: false,
             removed: 0,
+            has_grown: false,
             is_prepared: false,
         }
     }
@@ -214,6 +217,7 @@ impl List {
 
     /// Adds an element at an end of the list. If it was not prepared for it, its size is looked at when it is saved.
     pub(crate) fn push(&mut self, store: &mut Store, end: End, element: &[u8]) -> Outcome {
+        self.has_grown = true;
         match &mut self.state {
             State::Packed(inline) => {
                 let at = match end {
@@ -296,6 +300,7 @@ impl List {
 
     /// Replaces the element with a number, which is there; the list is prepared for the new one.
     pub(crate) fn set(&mut self, store: &mut Store, index: usize, element: &[u8]) -> Outcome {
+        self.has_grown = true;
         match &mut self.state {
             State::Packed(inline) => {
                 if let Some(place) = inline.place(index) {
@@ -320,6 +325,7 @@ impl List {
 
     /// Inserts an element before the one with a number, or behind the last one; the list is prepared for it.
     pub(crate) fn insert(&mut self, store: &mut Store, index: usize, element: &[u8]) -> Outcome {
+        self.has_grown = true;
         match &mut self.state {
             State::Packed(inline) => {
                 let at = inline.place(index).map_or(inline.packed.end(), |place| place.start);
@@ -441,6 +447,11 @@ impl List {
             self.unpack(store)?;
         }
         match &self.state {
+            State::Packed(inline)
+                if self.was_there && !self.has_grown && deadline == NewDeadline::Keep =>
+            {
+                store.put_shrunk(self.db, &self.key, inline.packed.stored())?;
+            }
             State::Packed(inline) => {
                 store.put_stored(self.db, &self.key, inline.packed.stored(), deadline)?;
             }
