@@ -141,7 +141,7 @@ fn values_of_the_server_have_tags_which_no_command_shows() {
     assert_eq!((raw("db0", "key"), raw("people", "key")), (b"\x90value".into(), b"other".into()));
     // A newer version may leave such a value.
     let db = halite::Database::open(home.path("data")).unwrap();
-    db.key_space("db0").unwrap().put("new", b"\xa0what it is").unwrap();
+    db.key_space("db0").unwrap().put("new", b"\xb0what it is").unwrap();
     drop(db);
     let why =
         "data: the value of `new` in key space `db0`: it was written by a newer version of Halite";

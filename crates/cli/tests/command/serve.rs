@@ -290,7 +290,7 @@ fn limits_of_memory_are_options() {
         "CONFIG GET maxmemory-clients\r\nCONFIG GET client-output-buffer-limit\r\n",
         "*2\r\n$17\r\nmaxmemory-clients\r\n$8\r\n67108864\r\n\
          *2\r\n$26\r\nclient-output-buffer-limit\r\n\
-         $50\r\nnormal 8388608 1048576 30 slave 0 0 0 pubsub 0 0 0\r\n",
+         $64\r\nnormal 8388608 1048576 30 slave 0 0 0 pubsub 33554432 8388608 60\r\n",
     );
     let refused = home.run(&["serve", "data", "--client-output-buffer-limit", "1,2"]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);

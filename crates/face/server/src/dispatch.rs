@@ -192,8 +192,9 @@ pub(crate) fn perform(
     if gathers {
         match result {
             Ok(()) => result = call.service.store.commit().map_err(Failure::from),
-            // A command refuses before it makes changes: the only changes are removals of expired keys.
-            Err(Failure::Refused(_)) => call.service.store.commit()?,
+            // A command refuses, or begins to wait, before it makes changes: the only ones are removals of expired keys, and
+            // a consumer of a stream.
+            Err(Failure::Refused(_) | Failure::Waits) => call.service.store.commit()?,
             Err(_) => call.service.store.rollback(),
         }
     }

@@ -40,6 +40,9 @@ const DRAWN_AMONG: u64 = 4;
 /// Twice [`DRAWN_AMONG`] are the average at most; hardly a part has more than so many.
 const DRAWN_AMONG_MAX: u64 = 24;
 
+/// Draws for each of several different fields at most.
+const DRAWS_A_FIELD: usize = 16;
+
 /// Draws of a field that are in vain at most: more are so improbable that the map must have no field.
 const DRAWS_MAX: usize = 10_000;
 
@@ -421,7 +424,9 @@ impl Map {
                 return Ok(found);
             }
         }
-        Ok(None)
+        let mut all = self.to_vec(store)?;
+        let nth = random().checked_rem(all.len() as u64);
+        Ok(nth.map(|nth| all.swap_remove(nth as usize)))
     }
 
     /// Different random fields, so many if there are, in random order; each choice is as likely as any other.
@@ -434,14 +439,18 @@ impl Map {
         let len = self.len(store)? as usize;
         if !self.is_packed() && count <= len / 3 {
             let (mut drawn, mut seen) = (Vec::new(), HashSet::new());
-            while drawn.len() < count {
+            let mut draws = 0..DRAWS_A_FIELD * count + DRAWS_MAX;
+            while drawn.len() < count && draws.next().is_some() {
                 check_ending(store)?;
                 let Some(pair) = self.sample(store, &mut random)? else { break };
                 if seen.insert(pair.0.clone()) {
                     drawn.push(pair);
                 }
             }
-            return Ok(drawn);
+            // Fields whose hashes were chosen to be alike are not all drawn.
+            if drawn.len() == count {
+                return Ok(drawn);
+            }
         }
         let mut all = self.to_vec(store)?;
         let count = count.min(all.len());

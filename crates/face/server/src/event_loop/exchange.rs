@@ -94,8 +94,6 @@ impl EventLoop {
         let Some(peers) = &mut self.peers else { return };
         let service = &mut self.service;
         peers.send_replies();
-        peers.lender.lend(&mut peers.mailbox, service);
-        peers.lender.give_back(&mut peers.mailbox, &mut service.store);
         for (thread, client_id, ended) in service.to_unblock.drain(..) {
             peers.mailbox.send(thread, Message::Unblock { client_id, ended });
         }
@@ -111,6 +109,9 @@ impl EventLoop {
                 service.ended_waits.push((key, number));
             }
         }
+        // Behind the waits that have ended, as others may be lent their parts again and again.
+        peers.lender.lend(&mut peers.mailbox, service);
+        peers.lender.give_back(&mut peers.mailbox, &mut service.store);
         for watch in std::mem::take(&mut service.forgotten) {
             let home = peers.lender.home_of(service.store.partition_of(&watch.key));
             if home == service.thread {

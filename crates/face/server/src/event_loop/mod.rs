@@ -271,6 +271,7 @@ impl EventLoop {
         let must_retry = self.must_retry && peers.is_some_and(waits);
         let must_give = peers.is_some_and(|peers| peers.lender.must_give());
         if !self.listed.is_empty()
+            || self.service.store.has_ready
             || !self.service.unblocked.is_empty()
             || self.must_expire
             || must_retry
@@ -382,6 +383,7 @@ impl EventLoop {
         self.settle();
         if self.service.some_killed {
             self.close_killed();
+            self.serve_waiting();
         }
         if self.peers.is_some() {
             self.send();

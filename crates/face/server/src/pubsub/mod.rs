@@ -21,7 +21,7 @@ mod threads;
 mod watchers;
 
 pub(crate) use inbox::Inbox;
-pub(crate) use outbox::Outbox;
+pub(crate) use outbox::{Mark, Outbox};
 pub(crate) use post::{Change, Invalidation, Keys, Message, Post, write_broken_redirect};
 pub(crate) use registry::{Kind, Registry};
 pub(crate) use subscribers::Subscribers;

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use crate::notifications::{EventClass, Events};
 use crate::pubsub::{Change, Invalidation, Message, Post, Registry, Threads, Tracked};
 
+/// A place in the messages: the number of the next post, and how many changes there are.
+pub(crate) type Mark = (u64, usize);
+
 /// The posts of this turn, in their order. Each has a number, which no other post of the thread has.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -208,9 +211,20 @@ impl Outbox {
     /// The transaction has changed nothing: its messages are dropped.
     pub(crate) fn rollback(&mut self) {
         let Some(mark) = self.mark.take() else { return };
-        let dropped = self.changes.drain(self.changes_mark..);
+        self.return_to((mark, self.changes_mark));
+    }
+
+    /// The place behind all messages, to which [`Outbox::return_to`] returns.
+    pub(crate) fn mark(&self) -> Mark {
+        (self.end(), self.changes.len())
+    }
+
+    /// Drops the messages since a mark.
+    pub(crate) fn return_to(&mut self, (mark, changes_mark): Mark) {
+        let dropped = self.changes.drain(changes_mark.min(self.changes.len())..);
         self.changes_len -= dropped.map(|change| change.byte_len()).sum::<usize>();
-        let mut kept = self.posts.split_off((mark - self.first) as usize);
+        let from = mark.saturating_sub(self.first) as usize;
+        let mut kept = self.posts.split_off(from.min(self.posts.len()));
         self.keep_invalidations(&mut kept);
         self.posts.append(&mut kept);
     }

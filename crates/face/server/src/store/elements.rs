@@ -15,7 +15,7 @@
 //! Elements change in transactions only ([`Store::begin`]), with the record of their key. What is known of a collection in
 //! DRAM ([`Resident`]) is changed with it, and forgotten if the transaction is not carried out.
 
-use std::collections::btree_map;
+use std::collections::{HashSet, btree_map};
 use std::iter::Peekable;
 use std::ops::Bound;
 
@@ -39,6 +39,11 @@ const PREFIX: usize = ROUTED.len() + 1 + 8;
 
 /// Elements of dropped collections that one step removes.
 const RECLAIMED: usize = 256;
+
+/// Whether an element's key is that of a note that a collection was dropped.
+pub(super) fn is_drop_note(key: &[u8]) -> bool {
+    key[ROUTED.len() + 1..].starts_with(&DROPPED.to_be_bytes())
+}
 
 /// The elements of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,7 +90,7 @@ impl Elements {
 
     /// The record that says that they go.
     pub(super) fn dropped_key(self) -> Vec<u8> {
-        Self { id: DROPPED, partition: self.home(), ..self }.key(&self.id.to_be_bytes())
+        Self { id: DROPPED, ..self }.key(&self.id.to_be_bytes())
     }
 }
 
@@ -227,7 +232,11 @@ impl Store {
                 }
                 true
             }
-            Err(_) => false,
+            Err(_) => {
+                // The others have their turn before it is tried again.
+                self.part_mut(of.partition).dropped.rotate_right(1);
+                false
+            }
         }
     }
 
@@ -273,15 +282,13 @@ impl Store {
     }
 
     pub(super) fn touch_resident(&mut self, of: &Elements) {
-        if let Some(overlay) = &mut self.overlay
-            && overlay.touched.last() != Some(of)
-        {
-            overlay.touched.push(*of);
+        if let Some(overlay) = &mut self.overlay {
+            overlay.touched.insert(*of);
         }
     }
 
     /// Forgets what is known in DRAM of collections that a transaction, which is not carried out, has touched.
-    pub(super) fn forget_residents(&mut self, touched: &[Elements]) {
+    pub(super) fn forget_residents(&mut self, touched: &HashSet<Elements>) {
         for of in touched {
             if let Some(part) = &mut self.parts[of.partition] {
                 part.forget(of);

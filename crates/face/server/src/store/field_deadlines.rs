@@ -37,6 +37,11 @@ pub(super) fn record(deadline: u64, key: &[u8]) -> Vec<u8> {
     [&deadline.to_be_bytes(), key].concat()
 }
 
+/// The key of a hash, by the value of its record.
+pub(super) fn key_of(record: &[u8]) -> Option<&[u8]> {
+    record.get(8..)
+}
+
 /// Reads the records of a partition.
 pub(super) fn read(
     database: &Database,

@@ -54,7 +54,7 @@ use crate::ending::Ending;
 use crate::inline_limits::InlineLimits;
 use crate::notifications::EventClass;
 use crate::partition_set::PartitionSet;
-use crate::pubsub::Outbox;
+use crate::pubsub::{self, Outbox};
 use crate::random::generator;
 use crate::stored::{STRING_TAG, Stored, Type, collection_id};
 
@@ -125,7 +125,7 @@ const PREFETCHED_MAX: usize = 16;
 
 /// A copy of a transaction's changes.
 #[derive(Debug)]
-pub(crate) struct Savepoint(Overlay);
+pub(crate) struct Savepoint(Box<Overlay>, pubsub::Mark);
 
 /// The place of a key.
 #[derive(Debug, Clone, Copy)]
@@ -232,6 +232,7 @@ impl Store {
             if part.broken().is_some() {
                 self.broken.insert(number);
             }
+            self.has_ready |= part.waiters.has_changed();
             debug_assert!(self.parts[number].is_none(), "there is one part of a partition");
             self.parts[number] = Some(part);
         }
@@ -504,6 +505,11 @@ impl Store {
                 self.len_by(db, |values| walk::count(values, all, go_on).map(|(len, _)| len))?;
         }
         self.invalidate_all();
+        for part in self.parts.iter_mut().flatten() {
+            for db in dbs.clone() {
+                self.has_ready |= part.waiters.touch_all(db);
+            }
+        }
         let places: Vec<_> = dbs.map(|db| self.place(db)).collect();
         for part in self.parts.iter_mut().flatten() {
             places.iter().for_each(|&place| part.encodings[place].clear());
@@ -575,14 +581,16 @@ impl Store {
 
     /// A copy of the transaction as it is now, to which [`Store::return_to`] returns.
     pub(crate) fn savepoint(&self) -> Option<Savepoint> {
-        self.overlay.clone().map(Savepoint)
+        let mark = self.outbox.mark();
+        self.overlay.clone().map(|overlay| Savepoint(Box::new(overlay), mark))
     }
 
     /// Discards the changes since a savepoint of the transaction.
     pub(crate) fn return_to(&mut self, savepoint: Savepoint) {
         if let Some(overlay) = self.overlay.take() {
             self.forget_residents(&overlay.touched);
-            self.overlay = Some(savepoint.0);
+            self.overlay = Some(*savepoint.0);
+            self.outbox.return_to(savepoint.1);
         }
     }
 
@@ -662,7 +670,7 @@ impl Store {
                 match value {
                     Some(value) => {
                         // A note that elements go takes room, and makes more.
-                        puts |= !value.is_empty() || overlay.dropped.is_empty();
+                        puts |= !elements::is_drop_note(key);
                         self.batch.put(elements, key, std::mem::take(value));
                     }
                     None => self.batch.delete(elements, key),
@@ -752,7 +760,8 @@ impl Store {
         self.outbox.actor = 0;
         for part in self.parts.iter_mut().flatten() {
             for (place, database) in self.databases.iter().enumerate() {
-                let mut due = part.deadlines[place].due(self.now_ms, count_max - count);
+                let left = count_max.saturating_sub(count + late.len());
+                let mut due = part.deadlines[place].due(self.now_ms, left);
                 // More than the records of the key may have to go.
                 let has_more = |key: &mut Arc<[u8]>| {
                     part.has_elements[place] || part.field_deadlines[place].get(key).is_some()
@@ -773,6 +782,7 @@ impl Store {
                 if let Some(db) = part.order.iter().position(|&at| at == place) {
                     for key in &due {
                         part.watches.touch(db, key);
+                        self.has_ready |= part.waiters.touch(db, key);
                         if is_watched {
                             tracking::invalidate(part, &mut self.outbox, key);
                         }
@@ -796,6 +806,7 @@ impl Store {
                 count += 1;
                 if let Some(db) = db {
                     self.changed(db, spot.partition, &key);
+                    self.outbox.notify(EventClass::Expired, "expired", db, &key);
                 }
             }
         }

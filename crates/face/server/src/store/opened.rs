@@ -25,7 +25,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens `count` databases, and makes those that are not there.
     pub(crate) fn open(db: &halite::Database, count: usize) -> std::result::Result<Self, Error> {
-        stored::make_note(db)?;
+        stored::make_newest_note(db)?;
         let settings = db.key_space(stored::SPACE)?;
         let order = match settings.get(order::KEY)? {
             Some(record) => order::decode(&record, count)?,

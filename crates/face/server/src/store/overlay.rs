@@ -1,6 +1,6 @@
 //! The uncommitted changes of a transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::Result;
 use super::elements::Elements;
@@ -20,7 +20,7 @@ pub(super) struct Overlay {
     /// Collections whose elements go.
     pub(super) dropped: Vec<Elements>,
     /// Collections of which something is known in DRAM that may come from the transaction.
-    pub(super) touched: Vec<Elements>,
+    pub(super) touched: HashSet<Elements>,
     /// The order of the databases, if it changed.
     pub(super) order: Option<Vec<usize>>,
     /// Bytes that the changes take.

@@ -7,11 +7,14 @@
 //! A power cut in between leaves some moved and some not: a collection is its old elements until one batch gives its record
 //! the new ones. Until then a note has them go at the next opening, as those of dropped collections.
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use halite::{Batch, Database as Halite, KeyRange, KeySpace, ROUTED};
 
 use super::Result;
 use super::database::Database;
 use super::elements::{DROPPED, EXPIRING, Elements};
+use super::field_deadlines;
 use crate::random::generator;
 use crate::stored::collection_id;
 
@@ -28,13 +31,14 @@ pub(super) fn are_home(db: &Halite, settings: &KeySpace) -> Result<bool> {
 
 /// The record for the partitions that there are now: how many, and where some keys are, as bounds may differ.
 fn partitions(db: &Halite) -> Vec<u8> {
-    let mut record = vec![db.partitions() as u8];
-    record.extend((0..=u8::MAX).map(|first| db.partition_of([first]) as u8));
-    record
+    let places: Vec<u8> = (0..=u8::MAX).map(|first| db.partition_of([first]) as u8).collect();
+    [&[db.partitions() as u8][..], &xxh3_64(&places).to_be_bytes()].concat()
 }
 
 /// Moves all elements to the partitions of their collections, and removes those of dropped ones.
 pub(super) fn rehome(db: &Halite, settings: &KeySpace, databases: &[Database]) -> Result<()> {
+    // Behind a cut in between, elements lie neither for the old partitions nor for the new ones.
+    settings.delete(KEY)?;
     for (place, database) in databases.iter().enumerate() {
         if database.elements.is_empty()? {
             continue;
@@ -91,22 +95,25 @@ fn move_elements(
 /// Moves the deadlines of hashes with fields that expire to the partitions of their keys.
 fn move_deadlines(db: &Halite, database: &Database) -> Result<()> {
     let elements = &database.elements;
-    let mut batch = db.batch();
+    let (mut batch, mut count) = (db.batch(), 0);
     for number in 0..=u8::MAX {
-        let deadlines = [&ROUTED[..], &[number], &EXPIRING.to_be_bytes()].concat();
-        for pair in elements.prefix(&deadlines)? {
-            let (note, deadline) = pair?;
-            let key = &note[deadlines.len()..];
+        let prefix = [&ROUTED[..], &[number], &EXPIRING.to_be_bytes()].concat();
+        for pair in elements.prefix(&prefix)? {
+            let (note, record) = pair?;
+            let Some(key) = field_deadlines::key_of(&record) else { continue };
             let partition = db.partition_of(key);
             if partition != usize::from(number) {
                 let of = Elements { partition, place: 0, id: EXPIRING };
-                batch.put(elements, of.key(key), deadline);
+                batch.put(elements, of.key(&note[prefix.len()..]), &record);
                 batch.delete(elements, &note);
+                count += 1;
+                if count % STEP == 0 {
+                    commit(&mut batch)?;
+                }
             }
         }
-        commit(&mut batch)?;
     }
-    Ok(())
+    commit(&mut batch)
 }
 
 /// Removes the elements of dropped collections, and the notes of them, of any partition.

@@ -73,6 +73,11 @@ impl Waiters {
         std::mem::take(&mut self.changed)
     }
 
+    /// Whether keys with waiters were changed since that was asked.
+    pub(super) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// The client that waits longest for a key, of those that wait for less long than the one with this number.
     pub(super) fn after(&self, key: &Key, number: u64) -> Option<Waiter> {
         let waiters = self.by_key.get(key)?;

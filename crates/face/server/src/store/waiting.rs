@@ -53,8 +53,13 @@ impl Store {
         while let Some(part) = &self.parts[partition]
             && let Some(waiter) = part.waiters.after(key, after)
         {
-            let Some(value) = self.get(key.0, &key.1)? else { return Ok(None) };
-            if value.value_type().is_ok_and(|found| found == waiter.of) {
+            // A reader of a stream gets to know that it is gone, too.
+            if waiter.of == Type::Stream {
+                return Ok(Some(waiter));
+            }
+            let value = self.get(key.0, &key.1)?;
+            let found = value.and_then(|value| value.value_type().ok());
+            if found == Some(waiter.of) {
                 return Ok(Some(waiter));
             }
             after = waiter.number;

@@ -21,7 +21,7 @@
 mod note;
 mod value;
 
-pub(crate) use note::{SPACE, check_note};
+pub(crate) use note::{SPACE, check_note, make_newest_note};
 pub use note::{is_note, is_of_values, is_tagged, make_note};
 pub(crate) use value::{IN_ELEMENTS, INLINE, STRING_TAG, Stored, StringValue, Type, collection_id};
 pub use value::{STRING_LEN_MAX, Unreadable, tagged, untagged};

@@ -42,13 +42,20 @@ pub fn is_tagged(db: &halite::Database) -> Result<bool, Error> {
     }
 }
 
-/// Makes the note, if it is not there, for a program that is going to write tagged values.
+/// Makes the note, if it is not there, for a program that is going to write tagged strings.
 ///
 /// # Errors
 /// [`Error::Untagged`], [`Error::NewerForm`], and the errors of the database.
 pub fn make_note(db: &halite::Database) -> Result<(), Error> {
-    check_note(db)?;
-    db.key_space(SPACE)?;
+    if !check_note(db)? {
+        db.key_space(SPACE)?;
+    }
+    Ok(())
+}
+
+/// Makes the notes of all versions, for a server, which may write values of any.
+pub(crate) fn make_newest_note(db: &halite::Database) -> Result<(), Error> {
+    make_note(db)?;
     db.key_space(NEWEST)?;
     Ok(())
 }
