@@ -25,15 +25,18 @@ pub(crate) mod stream;
 
 use crate::failure::{Failure, Outcome, WRONG_TYPE};
 use crate::store::Store;
-use crate::stored::{Stored, Type};
+use crate::stored::{Stored, Type, collection_id};
 
 /// The value of a key, if it is of a type; another type is refused.
 pub(crate) fn find(store: &mut Store, db: usize, key: &[u8], of: Type) -> Outcome<Option<Stored>> {
     let Some(value) = store.get(db, key)? else { return Ok(None) };
-    match value.value_type()? == of {
-        true => Ok(Some(value)),
-        false => Err(WRONG_TYPE.into()),
+    if value.value_type()? != of {
+        return Err(WRONG_TYPE.into());
     }
+    if collection_id(value.bytes()).is_some_and(|id| !store.are_home(db, key, id)) {
+        return Err(damaged(key, "its number is that of another partition"));
+    }
+    Ok(Some(value))
 }
 
 /// Refuses to go on when the server has to end. Long loops call this at each step.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
+use crate::number::parse_i64;
 use crate::reply::Reply;
 
 use super::table::{COMMANDS, Command, MoreKeys, find, flags};
@@ -121,6 +122,14 @@ fn tell_keys(
     }
     if !command.takes(request.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
+    }
+    if let Some((at, step)) = command.keys.more.counted() {
+        let count =
+            request.get(at).and_then(parse_i64).and_then(|count| usize::try_from(count).ok());
+        let end = count.and_then(|count| count.checked_mul(step as usize)?.checked_add(at + 1));
+        if end.is_none_or(|end| end > request.len()) {
+            return Err("ERR Invalid arguments specified for command".into());
+        }
     }
     let keys = || {
         let indexes = command.key_indexes(request);

@@ -10,7 +10,7 @@ impl Store {
     pub(crate) fn copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8])) -> Result<bool> {
         let Some(stored) = self.get(from.0, from.1)? else { return Ok(false) };
         match collection_id(stored.bytes()) {
-            Some(id) => {
+            Some(id) if self.are_home(from.0, from.1, id) => {
                 let source = self.elements(from.0, from.1, id);
                 let copy = self.new_elements(to.0, to.1)?;
                 let mut after = Vec::new();
@@ -27,6 +27,11 @@ impl Store {
                 let mut record = stored.bytes().to_vec();
                 record[2..10].copy_from_slice(&copy.id.to_be_bytes());
                 self.put_copy(from, to, &record)?;
+            }
+            Some(_) => {
+                let what = format!("the collection `{}`", from.1.escape_ascii());
+                let why = "its number is that of another partition".to_owned();
+                return Err(halite::EngineError::Damaged { what, why }.into());
             }
             None => self.put_copy(from, to, stored.bytes())?,
         }

@@ -76,6 +76,11 @@ impl Elements {
         }
     }
 
+    /// Whether they are where the key of their collection is, one of so many partitions.
+    pub(super) fn are_home(&self, partitions: usize) -> bool {
+        ![DROPPED, EXPIRING].contains(&self.id) && self.home() % partitions == self.partition
+    }
+
     pub(super) fn prefix(&self) -> [u8; PREFIX] {
         let mut prefix = [0; PREFIX];
         prefix[..ROUTED.len()].copy_from_slice(&ROUTED);
@@ -99,6 +104,11 @@ impl Store {
     pub(crate) fn elements(&self, db: usize, key: &[u8], id: u64) -> Elements {
         let super::Spot { partition, place } = self.spot(db, key);
         Elements { partition, place, id }
+    }
+
+    /// Whether elements under a number can be those of a collection at a key: they are in the key's partition.
+    pub(crate) fn are_home(&self, db: usize, key: &[u8], id: u64) -> bool {
+        self.elements(db, key, id).are_home(self.partitions())
     }
 
     /// The elements of a collection that is made.

@@ -405,7 +405,9 @@ impl Store {
         let value = self.value(spot, key)?;
         let id = value.and_then(|value| collection_id(&value));
         let Spot { partition, place } = spot;
-        Ok(id.map(|id| Elements { partition, place, id }))
+        let elements = id.map(|id| Elements { partition, place, id });
+        // Of a damaged record nothing else goes.
+        Ok(elements.filter(|elements| elements.are_home(self.partitions())))
     }
 
     /// Notes that elements of the collection at a key were changed, and its record was not.

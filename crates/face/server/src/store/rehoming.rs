@@ -18,8 +18,11 @@ use super::field_deadlines;
 use crate::random::generator;
 use crate::stored::collection_id;
 
-/// The key of the record that says for which partitions elements lie where they should.
-pub(super) const KEY: &[u8] = b"elements";
+/// The key of the record that says for which partitions elements lie where they should: in the first partition, which an
+/// opening waits for in any case.
+pub(super) const KEY: &[u8] = b"\xff\xfehp\0elements";
+
+const _: () = assert!(matches!(KEY.first_chunk(), Some(&ROUTED)));
 
 /// Keys that one batch removes or copies.
 const STEP: usize = 256;

@@ -343,7 +343,7 @@ fn info_tells_what_is() {
     let halite = client.ask("INFO halite");
     for (line, is_told) in [
         // A deadline is one, too.
-        ("records:3", !common::is_lsm()),
+        ("records:4", !common::is_lsm()),
         ("versions_in_memory:", common::is_lsm()),
         ("level_bytes:0", common::is_lsm()),
         ("level_zero_runs:0", common::is_lsm()),
