@@ -81,8 +81,8 @@ fn modules_do_not_import_each_other_in_wide_circles() {
 }
 
 #[test]
-fn the_program_needs_no_compiler_but_rusts() {
-    // So that `cargo build --target x86_64-unknown-linux-musl` works where no C compiler for that target is.
+fn the_program_needs_no_compiler_but_those_of_rust_and_c() {
+    // Lua is in C: its compiler, which links all programs, is the only one.
     let tree = Command::new(env!("CARGO"))
         .args([
             "tree",
@@ -100,7 +100,7 @@ fn the_program_needs_no_compiler_but_rusts() {
     assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let crates: BTreeSet<_> = str::from_utf8(&tree.stdout).unwrap().split_whitespace().collect();
     assert!(crates.contains("halite_lsm"), "{crates:?}");
-    let compilers = ["bindgen", "cc", "cmake", "pkg_config"];
+    let compilers = ["bindgen", "cmake"];
     let found: Vec<_> = compilers.iter().filter(|name| crates.contains(**name)).collect();
     assert!(found.is_empty(), "the program is built with {found:?}");
 }

@@ -14,7 +14,7 @@ use crate::service::Service;
 use crate::shard::command_partitions::partitions_of;
 use crate::store::Store;
 use crate::transaction::Queue;
-use crate::wait;
+use crate::waiting;
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(crate) fn answer(
     if matches!(result, Err(Failure::Waits)) {
         return Dispatched::Waiting;
     }
-    wait::leave(service, client);
+    waiting::leave(service, client);
     client.note_executed(command);
     let is_heard = pushes && result.is_ok();
     if let Err(failure) = result {

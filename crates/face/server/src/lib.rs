@@ -89,6 +89,7 @@ mod sync_policy;
 mod tracking;
 mod transaction;
 mod wait;
+mod waiting;
 
 pub use config::{Config, Limits, OutputLimits};
 pub use databases::database_places;

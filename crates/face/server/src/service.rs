@@ -1,5 +1,6 @@
 //! The state that all clients of a thread share: the store, the other clients, the settings.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,6 @@ use crate::clock::unix_time;
 use crate::command_stats::CommandStats;
 use crate::commands::{Command, flags};
 use crate::counters::Counters;
-use crate::event_loop::bystanders::Bystanders;
 use crate::failure::{Failure, Outcome};
 use crate::lock::lock;
 use crate::output::Spares;
@@ -95,7 +95,9 @@ pub(crate) struct Service {
     /// Identifies this run of the server: 40 hexadecimal digits.
     pub(crate) run_id: String,
     /// The other connections of the thread, while a request is executed: a script that runs for long answers them.
-    pub(crate) bystanders: Option<Bystanders>,
+    pub(crate) bystanders: Option<Box<dyn Any + Send>>,
+    /// Answers these clients.
+    pub(crate) answer_bystanders: fn(&mut Self),
     /// For large replies that other threads make.
     pub(crate) spares: Spares,
 }
@@ -149,6 +151,7 @@ impl Service {
             some_killed: false,
             run_id: run_id.to_owned(),
             bystanders: None,
+            answer_bystanders: |_| (),
             spares: Spares::default(),
         };
         service.store.inline_limits = service.settings.inline_limits.clone();

@@ -1,4 +1,4 @@
-//! Commands that wait until one of their keys has something for them ([`crate::wait`]): each tries what its form that does
+//! Commands that wait until one of their keys has something for them ([`crate::waiting`]): each tries what its form that does
 //! not wait does, key by key.
 
 use std::time::Duration;

@@ -15,7 +15,8 @@ use crate::failure::{Failure, NO_SUCH_KEY, Outcome};
 use crate::glob;
 use crate::number::parse_i64;
 use crate::reply::{Protocol, Reply};
-use crate::store::NewDeadline;
+use crate::store::{NewDeadline, Order};
+use crate::stored::{Stored, collection_id};
 
 use super::admin::ask_for_sync;
 use super::object::encoding_of;
@@ -208,6 +209,26 @@ fn digest_of(bytes: &[u8], seed: u64) -> Digest {
     digest
 }
 
+/// The digest of a value: of a larger collection that of its elements, as their number is drawn at random.
+fn digest_of_value(
+    call: &mut Call<'_>,
+    (db, key): (usize, &[u8]),
+    value: &Stored,
+    seed: u64,
+) -> Outcome<Digest> {
+    let store = &call.service.store;
+    let id = collection_id(value.bytes()).filter(|id| store.are_home(db, key, *id));
+    let Some(id) = id else { return Ok(digest_of(value.bytes(), seed)) };
+    let mut all = value.bytes()[..2].to_vec();
+    for pair in store.scan(&store.elements(db, key, id), &[], Order::Ascending)? {
+        call.check_ending()?;
+        let (element, value) = pair?;
+        all.extend(digest_of(&element, seed));
+        all.extend(digest_of(&value, seed));
+    }
+    Ok(digest_of(&all, seed))
+}
+
 fn shown(digest: &Digest) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -218,7 +239,10 @@ pub(super) fn digest_value(call: &mut Call<'_>) -> Outcome {
     call.reply().array(keys.len());
     for key in keys {
         let value = call.service.store.get(call.client.db, key)?;
-        let digest = value.map_or([0; DIGEST_LEN], |value| digest_of(value.bytes(), 0));
+        let digest = match value {
+            Some(value) => digest_of_value(call, (call.client.db, key), &value, 0)?,
+            None => [0; DIGEST_LEN],
+        };
         call.reply().simple(&shown(&digest));
         if !call.must_write_on(start)? {
             break;
@@ -246,7 +270,7 @@ pub(super) fn digest(call: &mut Call<'_>) -> Outcome {
                 let Some(value) = call.service.store.get(db, key)? else { continue };
                 let deadline = call.service.store.deadline(db, key).unwrap_or(0);
                 let mut record = digest_of(key, db as u64).to_vec();
-                record.extend(digest_of(value.bytes(), deadline));
+                record.extend(digest_of_value(call, (db, key), &value, deadline)?);
                 let one = digest_of(&record, 0);
                 all.iter_mut().zip(one).for_each(|(all, one)| *all ^= one);
             }

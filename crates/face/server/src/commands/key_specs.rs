@@ -6,7 +6,7 @@
 use crate::call::is;
 use crate::resp::Args;
 
-use super::table::{Command, Keys, MoreKeys, flags};
+use super::{Command, Keys, MoreKeys, flags};
 
 /// The names of what a command does to some of its keys.
 type Effects = &'static [&'static str];

@@ -56,4 +56,4 @@ pub(crate) mod tracking;
 pub(crate) mod transactions;
 
 pub(crate) use sort::reads_patterns;
-pub(crate) use table::{Command, Group, all, find, flags, number};
+pub(crate) use table::{Command, Group, Keys, MoreKeys, all, find, flags, number};

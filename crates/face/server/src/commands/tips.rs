@@ -1,7 +1,7 @@
 //! The tips of COMMAND, which tell clients of clusters and proxies how to send a command to several servers, and whether
 //! its replies can be compared.
 
-use super::table::Command;
+use super::Command;
 
 const ALL_NODES: &str = "request_policy:all_nodes";
 const ALL_SHARDS: &str = "request_policy:all_shards";

@@ -19,7 +19,7 @@ use crate::listener;
 use crate::partition_set::PartitionSet;
 use crate::service::Service;
 use crate::shard::message::{Arrival, Message};
-use crate::wait;
+use crate::waiting;
 
 impl EventLoop {
     /// Accepts the connections that wait, as many as there may be.
@@ -142,7 +142,7 @@ impl EventLoop {
         if let Some(mut client) = client {
             client.forget(&self.shared.client_memory, self.service.thread);
             transactions::leave(&mut self.service, &mut client);
-            wait::leave(&mut self.service, &mut client);
+            waiting::leave(&mut self.service, &mut client);
             pubsub::leave(&mut self.service, &mut client);
             monitor::leave(&mut self.service, &mut client);
             tracking::leave(&mut self.service, &mut client);

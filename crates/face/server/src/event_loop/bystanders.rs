@@ -26,7 +26,7 @@ const NEWCOMERS_MAX: usize = 64;
 
 /// The connections of a thread, lent to its service.
 #[derive(Default)]
-pub(crate) struct Bystanders {
+struct Bystanders {
     connections: Vec<Option<Box<Connection>>>,
     listeners: Vec<TcpListener>,
     newcomers: Vec<Newcomer>,
@@ -42,8 +42,9 @@ pub(super) struct Newcomer {
 }
 
 /// Answers the clients of the thread that runs a script, as far as they have sent requests.
-pub(crate) fn answer(service: &mut Service) {
-    let Some(mut bystanders) = service.bystanders.take() else { return };
+pub(super) fn answer(service: &mut Service) {
+    let lent = service.bystanders.take().map(|lent| lent.downcast::<Bystanders>());
+    let Some(Ok(mut bystanders)) = lent else { return };
     let has_failed = service.shared.sync_failure.get().is_some();
     // The end of the turn tells why a sync fails.
     if has_failed || !service.store.is_unsynced() || service.sync().is_ok() {
@@ -127,18 +128,21 @@ fn serve(service: &mut Service, place: usize, connection: &mut Connection, clien
 impl EventLoop {
     /// Lends the connections to the service.
     pub(super) fn lend_connections(&mut self) {
-        self.service.bystanders = Some(Bystanders {
+        self.service.answer_bystanders = answer;
+        self.service.bystanders = Some(Box::new(Bystanders {
             connections: mem::take(&mut self.connections),
             listeners: mem::take(&mut self.listeners),
             newcomers: Vec::new(),
             next_client_id: self.next_client_id,
             have_been_served: false,
-        });
+        }));
     }
 
     /// Takes the connections back, and those that have come meanwhile.
     pub(super) fn take_connections_back(&mut self) {
-        let Some(bystanders) = self.service.bystanders.take() else { return };
+        let lent = self.service.bystanders.take().map(|lent| lent.downcast::<Bystanders>());
+        let Some(Ok(bystanders)) = lent else { return };
+        let bystanders = *bystanders;
         self.connections = bystanders.connections;
         self.listeners = bystanders.listeners;
         self.next_client_id = bystanders.next_client_id;

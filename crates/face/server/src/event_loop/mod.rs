@@ -15,7 +15,7 @@
 //! its limit and that of all clients.
 
 mod arrivals;
-pub(crate) mod bystanders;
+mod bystanders;
 mod eviction;
 mod exchange;
 mod invalidations;

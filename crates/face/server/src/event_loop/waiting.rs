@@ -1,4 +1,4 @@
-//! Clients that wait for keys ([`crate::wait`]): they try again when a key was changed, and when their time is over.
+//! Clients that wait for keys ([`crate::waiting`]): they try again when a key was changed, and when their time is over.
 
 use std::cmp::Reverse;
 

@@ -12,7 +12,6 @@ use crate::admission::{Admitted, check_store};
 use crate::client::Client;
 use crate::commands::{self, Command, flags};
 use crate::dispatch;
-use crate::event_loop::bystanders;
 use crate::failure::{Failure, Outcome};
 use crate::partition_set::PartitionSet;
 use crate::reply::Reply;
@@ -176,7 +175,7 @@ impl Executor<'_> {
         if self.busy.is_none() {
             self.note_busy();
         }
-        bystanders::answer(self.service);
+        (self.service.answer_bystanders)(self.service);
         if self.busy.as_ref().is_some_and(|busy| busy.is_killed()) {
             self.abort(Abort::Killed, None);
         }
