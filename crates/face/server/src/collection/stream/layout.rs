@@ -8,7 +8,7 @@ use crate::stream_id::StreamId;
 use crate::stream_state::{Consumer, Group, StreamState};
 
 /// The first byte of the key of an entry's element; and of the others.
-pub(super) const ENTRY: u8 = 0;
+pub(crate) const ENTRY: u8 = 0;
 pub(super) const GROUP: u8 = 1;
 const CONSUMER: u8 = 2;
 const PENDING: u8 = 3;

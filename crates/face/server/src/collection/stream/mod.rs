@@ -19,7 +19,7 @@
 //! A stream has no small form, and it may be empty.
 
 mod groups;
-mod layout;
+pub(crate) mod layout;
 #[cfg(test)]
 mod tests;
 
