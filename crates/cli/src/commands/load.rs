@@ -282,7 +282,7 @@ fn add_all(
     Ok(())
 }
 
-/// What was loaded, in words.
+/// A report of the records that were loaded.
 fn kept(loader: &Loader<'_>, extras: &Extras) -> String {
     let records = size::count(loader.records, "record");
     match extras.commands {

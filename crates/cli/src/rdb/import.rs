@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::loader::Loader;
 use crate::{Error, Result, escape, output, size};
 
-/// What a load has beside records.
+/// The warnings and counts of a load, beside its records.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     /// Commands that were carried out.

@@ -1,4 +1,4 @@
-//! What DRAM knows of a stream: where it begins and ends, its counters, and its groups with what is pending there.
+//! The state of a stream that DRAM has: where it begins and ends, its counters, and its groups with what is pending there.
 //!
 //! The rules by which Redis counts what groups have read are here, too. A deletion in the middle leaves a gap that no
 //! counter can see over; only the latest is known ([`StreamState::max_deleted`]).

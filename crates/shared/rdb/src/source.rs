@@ -31,7 +31,7 @@ pub(crate) struct Source<R> {
     value_bytes_left: u64,
 }
 
-/// What stands where a length can be.
+/// A length, or the special form in its place.
 enum Length {
     Bytes(u64),
     /// The form of a string that is not plain.

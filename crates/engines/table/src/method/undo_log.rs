@@ -55,8 +55,8 @@ const HEAD: u64 = 16;
 /// Where the check is.
 const CHECK_AT: u64 = 8;
 
-/// The part of a heap's segments, but the first one, that a log is long at least. Of slots of 1,000 bytes, pointers are an
-/// eighth of that.
+/// The part of a heap's segments, but the first one, that a log is long at least. Of slots of 1,000 bytes, pointers are
+/// half of that.
 const SHARE: u64 = 64;
 
 /// Bits of the number of a group's slots, and of their length.

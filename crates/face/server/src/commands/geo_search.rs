@@ -22,7 +22,7 @@ struct Form {
     /// The index of the first option.
     options: usize,
     center: Center,
-    /// What may be done with the places, beside replying them.
+    /// The places may be stored, beside replying them.
     stores: Stores,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn geosearchstore(call: &mut Call<'_>) -> Outcome {
     search(call, Form { source: 2, options: 3, center, stores })
 }
 
-/// What the words of a search say.
+/// The words of a search, read.
 #[derive(Default)]
 struct Request {
     center: Option<Place>,

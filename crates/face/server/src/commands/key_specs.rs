@@ -1,4 +1,4 @@
-//! What commands do to their keys, as COMMAND tells it: whether they read, write or remove them.
+//! The effects of commands on their keys, as COMMAND tells them: whether they read, write or remove them.
 //!
 //! A table has the commands for which that does not follow from whether they write; most others read a value and return
 //! it, or change it by itself.
@@ -94,7 +94,7 @@ fn only_gets(request: Args<'_>) -> bool {
     true
 }
 
-/// What a request of a command does to its key at `index`.
+/// The effects of a request on its key at `index`.
 pub(super) fn effects(command: &Command, request: Args<'_>, index: usize) -> Effects {
     match command.name {
         "set" if request.from(3).iter().any(|word| is(word, "GET")) => READS_AND_CHANGES,

@@ -266,7 +266,7 @@ impl Store {
         Ok(count < RECLAIMED)
     }
 
-    /// What is known in DRAM of a collection, made by `load` if nothing is.
+    /// The state of a collection in DRAM, made by `load` if there is none.
     pub(crate) fn resident(
         &mut self,
         of: &Elements,
@@ -280,7 +280,7 @@ impl Store {
         Ok(self.part_mut(of.partition).residents.get_mut(of).expect("it is there"))
     }
 
-    /// What is known in DRAM of a collection, to be changed with it.
+    /// The state of a collection in DRAM, to be changed with the collection.
     pub(crate) fn known_resident(&mut self, of: &Elements) -> Option<&mut Resident> {
         self.touch_resident(of);
         self.part_mut(of.partition).residents.get_mut(of)

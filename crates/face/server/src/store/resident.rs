@@ -1,9 +1,9 @@
-//! What is known in DRAM of a larger collection: it is made at the first use, and changed with the collection.
+//! The state of a larger collection that DRAM has: it is made at the first use, and changed with the collection.
 
 use crate::counted_tree::{CountedTree, Numbers, Scored};
 use crate::stream_state::StreamState;
 
-/// What is known of a collection.
+/// The state of a collection.
 #[derive(Debug)]
 pub(crate) enum Resident {
     /// The number of elements, of a hash or a set.

@@ -13,7 +13,7 @@ const PART: &str = "an append-only file";
 /// The longest line of a note.
 const NOTE_LEN_MAX: usize = 1024;
 
-/// What an append-only file has next.
+/// The next item of an append-only file.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum LogEvent {

@@ -29,11 +29,11 @@ pub struct ListedFile {
     pub name: String,
     /// The number among the files of its kind.
     pub sequence: u64,
-    /// What the file is for.
+    /// The purpose of the file.
     pub kind: FileKind,
 }
 
-/// What a file is for.
+/// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// All data as it was once.

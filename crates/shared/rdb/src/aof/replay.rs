@@ -33,7 +33,7 @@ impl<R: Read, O: FnMut(&Path) -> io::Result<R>> Replay<O, R> {
         Self { open, left: files.paths.into(), limits, current: None }
     }
 
-    /// What comes next, of whichever file; `None` at the end of the last one.
+    /// The next item, of whichever file; `None` at the end of the last one.
     ///
     /// # Errors
     /// [`ReplayError`]. There is nothing after an error.

@@ -9,7 +9,7 @@ use halite_rdb::{Event, Limits, Value, Why};
 
 use crate::common::path;
 
-/// What is in an append-only file: keys of RDB files as SET, and commands, without times.
+/// The contents of an append-only file: keys of RDB files as SET, and commands, without times.
 fn commands(from: &Path) -> Result<Vec<String>, ReplayError> {
     let files = Files::find(from).unwrap();
     let mut replay = Replay::new(files, Limits::default(), |path: &Path| File::open(path));

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Functions that the tests share.
 
 use std::fs;
 use std::path::PathBuf;

@@ -194,7 +194,7 @@ impl Stream {
         }
     }
 
-    /// What is known of an entry that is pending in a group.
+    /// The state of an entry that is pending in a group.
     pub(crate) fn pending(
         &self,
         store: &Store,

@@ -13,7 +13,7 @@
 //! counter. So the record is written only with what would make that wrong: with the removal of an entry behind its last
 //! id, and with a larger deleted id. A stream that is kept short by each XADD writes it once for all entries that fit.
 //!
-//! What is counted, and the groups with the ids that are pending in them, are read when a stream is first used, and known
+//! Counts, and the groups with the ids that are pending in them, are read when a stream is first used, and known
 //! in DRAM from then on ([`StreamState`]). So XADD, XREADGROUP, XACK and reads of ranges touch only what they are about.
 //!
 //! A stream has no small form, and it may be empty.
@@ -106,7 +106,7 @@ impl Stream {
         })
     }
 
-    /// What is known of the stream.
+    /// The state of the stream, as it is known in DRAM.
     pub(crate) fn state<'s>(&self, store: &'s mut Store) -> Outcome<&'s mut StreamState> {
         let resident = store.resident(&self.elements, |store| {
             let state = layout::load(store, &self.elements, &self.header, &self.key)?;

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 type Entries = BTreeMap<StreamId, Vec<u8>>;
 
-/// What is pending in a group: with which consumer, since when, and how often it was delivered.
+/// The pending entry of a group: its consumer, the time of its delivery, and the number of these.
 type PendingEntries = BTreeMap<StreamId, (Vec<u8>, u64, u64)>;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

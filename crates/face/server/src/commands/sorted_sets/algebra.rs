@@ -15,7 +15,7 @@ use crate::stored::Type;
 
 use super::{write_len, write_member};
 
-/// What is made of the sets.
+/// The set that is made of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Union,
@@ -23,7 +23,7 @@ enum Operation {
     Difference,
 }
 
-/// What is done with the members that are found.
+/// The use of the members that are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Reply,

@@ -11,7 +11,7 @@ use crate::store::Store;
 
 use crate::commands::ranges::span;
 
-/// What a range is about.
+/// The order in which a range is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Rank,

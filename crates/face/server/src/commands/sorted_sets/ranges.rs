@@ -11,7 +11,7 @@ use crate::number::parse_i64;
 use super::bounds::{Bounds, By};
 use super::{read, read_at, write_ranks};
 
-/// What a command's name and its words say about a range.
+/// A range, as a command's name and its words describe it.
 struct Request<'a> {
     bounds: Bounds<'a>,
     is_reverse: bool,
@@ -22,7 +22,7 @@ struct Request<'a> {
     limit: i64,
 }
 
-/// What the name of a command says; nothing of it is said by words then.
+/// The part of a range that the name of a command says, and no words.
 #[derive(Debug, Clone, Copy, Default)]
 struct Named {
     by: Option<By>,

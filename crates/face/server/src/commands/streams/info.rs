@@ -39,7 +39,7 @@ fn named_or_null(reply: &mut Reply<'_>, name: &str, number: Option<i64>) {
     }
 }
 
-/// What both forms of XINFO STREAM begin with: seven pairs.
+/// The beginning of both forms of XINFO STREAM: seven pairs.
 fn write_state(reply: &mut Reply<'_>, state: &StreamState) {
     let nodes = state.len.div_ceil(IN_NODE) as i64;
     named(reply, "length", state.len as i64);

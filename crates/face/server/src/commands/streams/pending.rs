@@ -1,4 +1,4 @@
-//! What was delivered and not acknowledged: XPENDING tells it, XCLAIM and XAUTOCLAIM give it to other consumers.
+//! Entries that were delivered and not acknowledged: XPENDING tells them, XCLAIM and XAUTOCLAIM give them to other consumers.
 
 use std::ops::ControlFlow;
 
