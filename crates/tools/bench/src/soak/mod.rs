@@ -294,7 +294,7 @@ fn live(
         let born = Instant::now();
         while born.elapsed() < life && begin.elapsed() < options.time && !shared.has_failed() {
             thread::sleep(TICK);
-            lives.memory.sample(begin.elapsed(), server.dram_bytes());
+            lives.memory.sample(begin.elapsed(), born.elapsed(), server.dram_bytes());
             let now = begin.elapsed().as_secs();
             run.done(now - seconds);
             seconds = now;
