@@ -44,9 +44,26 @@ local function copy(table, names)
 end
 
 local globals = copy(_G, {
-  "assert", "collectgarbage", "error", "gcinfo", "ipairs", "next", "rawequal", "select", "tonumber",
+  "assert", "error", "gcinfo", "ipairs", "next", "rawequal", "select", "tonumber",
   "tostring", "type", "unpack", "_VERSION",
 })
+
+-- A script that stops the collector, or sets its pace, does so for itself only.
+local is_changed = false
+function globals.collectgarbage(option, argument)
+  is_changed = is_changed or option ~= nil and option ~= "count" and option ~= "collect"
+  local result = collectgarbage(option, argument)
+  return result
+end
+
+local function restart_collector()
+  if is_changed then
+    is_changed = false
+    collectgarbage("restart")
+    collectgarbage("setpause", 200)
+    collectgarbage("setstepmul", 200)
+  end
+end
 
 -- Raises the error of a wrong argument in the name of a function that stands for another one.
 local function check_table(value, name)
@@ -243,23 +260,19 @@ function exports.keep_script(digest, f)
   scripts[digest] = f
 end
 
-function exports.has_script(digest)
-  return scripts[digest] ~= nil
-end
-
 function exports.keep_library(name, functions)
   libraries[name] = functions
 end
 
 function exports.run_script(digest, keys, arguments)
-  collectgarbage("restart")
+  restart_collector()
   script_globals.KEYS, script_globals.ARGV = keys, arguments
   local ok, result = xpcall(scripts[digest], locate)
   return ok, result
 end
 
 function exports.run_function(library, name, keys, arguments)
-  collectgarbage("restart")
+  restart_collector()
   local f = libraries[library][name]
   local ok, result = xpcall(function() return f(keys, arguments) end, locate)
   return ok, result

@@ -4,7 +4,7 @@
 //! forgotten. A Lua state cannot leave its thread.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,8 +40,8 @@ pub(super) struct State {
     pub(super) client: Option<Box<Client>>,
     /// The libraries that are loaded.
     libraries: HashMap<String, Arc<Library>>,
-    /// How many scripts are compiled.
-    compiled: usize,
+    /// The scripts that are compiled.
+    compiled: HashSet<Digest>,
     /// The run of the server that it belongs to: a thread may run several, one after the other.
     run_id: String,
     /// How often all scripts had been forgotten.
@@ -56,7 +56,6 @@ struct Exports {
     script_environment: Table,
     library_environment: Table,
     keep_script: Function,
-    has_script: Function,
     keep_library: Function,
     run_script: Function,
     run_function: Function,
@@ -71,7 +70,9 @@ impl State {
         if let Some(state) = kept {
             let settings = &service.settings.scripts;
             let is_of_now = state.run_id == service.run_id && state.flushes == registry.flushes();
-            if is_of_now && state.memory_max == settings.memory_max && state.compiled < COMPILED_MAX
+            if is_of_now
+                && state.memory_max == settings.memory_max
+                && state.compiled.len() < COMPILED_MAX
             {
                 return Ok(state);
             }
@@ -92,7 +93,7 @@ impl State {
             exports,
             client: Some(Box::new(client)),
             libraries: HashMap::new(),
-            compiled: 0,
+            compiled: HashSet::new(),
             run_id: service.run_id.clone(),
             flushes: service.shared.scripts.flushes(),
             memory_max: settings.memory_max,
@@ -121,9 +122,7 @@ impl State {
 
     /// Compiles a script, if it is not yet.
     pub(super) fn compile(&mut self, script: &Script) -> Outcome {
-        let digest = sha1::text(&script.digest);
-        let known = self.exports.has_script.call(digest);
-        if known.map_err(|error| failed(&error))? {
+        if self.compiled.contains(&script.digest) {
             return Ok(());
         }
         let compiled = compile(
@@ -135,8 +134,10 @@ impl State {
         let function = compiled.map_err(|why| {
             Failure::quoting("ERR Error compiling script (new function): ", &why, "")
         })?;
-        self.compiled += 1;
-        self.exports.keep_script.call((digest, function)).map_err(|error| failed(&error))
+        let kept = self.exports.keep_script.call::<()>((sha1::text(&script.digest), function));
+        kept.map_err(|error| failed(&error))?;
+        self.compiled.insert(script.digest);
+        Ok(())
     }
 
     /// Loads a library, if it is not yet.
@@ -266,7 +267,6 @@ fn make(settings: &ScriptSettings) -> mlua::Result<(Lua, Rc<Desk>, Exports)> {
         script_environment: exports.get("script_environment")?,
         library_environment: exports.get("library_environment")?,
         keep_script: exports.get("keep_script")?,
-        has_script: exports.get("has_script")?,
         keep_library: exports.get("keep_library")?,
         run_script: exports.get("run_script")?,
         run_function: exports.get("run_function")?,

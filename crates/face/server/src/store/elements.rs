@@ -15,12 +15,13 @@
 //! Elements change in transactions only ([`Store::begin`]), with the record of their key. What is known of a collection in
 //! DRAM ([`Resident`]) is changed with it, and forgotten if the transaction is not carried out.
 
-use std::collections::{HashSet, btree_map};
+use std::collections::btree_map;
 use std::iter::Peekable;
 use std::ops::Bound;
 
 use halite::{Bytes, KeyRange, ROUTED};
 
+use super::by_collection::Collections;
 use super::database::Database;
 use super::resident::Resident;
 use super::{Result, Store};
@@ -46,7 +47,7 @@ pub(super) fn is_drop_note(key: &[u8]) -> bool {
 }
 
 /// The elements of a collection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Elements {
     pub(super) partition: usize,
     pub(super) place: usize,
@@ -298,7 +299,7 @@ impl Store {
     }
 
     /// Forgets what is known in DRAM of collections that a transaction, which is not carried out, has touched.
-    pub(super) fn forget_residents(&mut self, touched: &HashSet<Elements>) {
+    pub(super) fn forget_residents(&mut self, touched: &Collections) {
         for of in touched {
             if let Some(part) = &mut self.parts[of.partition] {
                 part.forget(of);

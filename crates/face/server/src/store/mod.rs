@@ -13,6 +13,7 @@
 //! Each thread of the server has a `Store`, which has the [`Part`]s of the partitions that the thread may access now: a
 //! call goes to the part of its key, which must be here. `shard` ensures that.
 
+mod by_collection;
 mod copying;
 mod database;
 mod deadlines;

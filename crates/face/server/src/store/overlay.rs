@@ -1,8 +1,9 @@
 //! The uncommitted changes of a transaction.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::Result;
+use super::by_collection::Collections;
 use super::elements::Elements;
 
 /// By key: the new values of elements; `None` of those that go.
@@ -20,7 +21,7 @@ pub(super) struct Overlay {
     /// Collections whose elements go.
     pub(super) dropped: Vec<Elements>,
     /// Collections of which something is known in DRAM that may come from the transaction.
-    pub(super) touched: HashSet<Elements>,
+    pub(super) touched: Collections,
     /// The order of the databases, if it changed.
     pub(super) order: Option<Vec<usize>>,
     /// Bytes that the changes take.

@@ -1,10 +1,9 @@
 //! The DRAM state of one partition's keys.
 
-use std::collections::HashMap;
-
 use fastrand::Rng;
 
 use super::Result;
+use super::by_collection::ByCollection;
 use super::database::Database;
 use super::deadlines::Deadlines;
 use super::elements::{self, Elements};
@@ -34,9 +33,9 @@ pub(crate) struct Part {
     pub(super) has_elements: Vec<bool>,
     /// Collections whose elements are still to be removed.
     pub(super) dropped: Vec<Elements>,
-    pub(super) residents: HashMap<Elements, Resident>,
+    pub(super) residents: ByCollection<Resident>,
     /// Of larger hashes that have fields with deadlines, as far as these were used.
-    pub(super) field_times: HashMap<Elements, FieldTimes>,
+    pub(super) field_times: ByCollection<FieldTimes>,
     /// By number of the database.
     pub(super) watches: Watches,
     /// Clients that wait for keys.
@@ -68,8 +67,8 @@ impl Part {
             encodings: (0..databases).map(|_| Encodings::default()).collect(),
             has_elements: vec![false; databases],
             dropped: Vec::new(),
-            residents: HashMap::new(),
-            field_times: HashMap::new(),
+            residents: ByCollection::default(),
+            field_times: ByCollection::default(),
             watches: Watches::new(order.len()),
             waiters: Waiters::default(),
             readers: Readers::new(),

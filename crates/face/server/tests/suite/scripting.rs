@@ -20,6 +20,7 @@ on_threads! {
     a_script_may_run_for_so_long
     the_end_of_the_server_ends_a_script
     memory_is_limited
+    a_script_stops_the_collector_for_itself_only
     libraries_are_kept
     functions_are_called
     libraries_are_dumped_and_restored
@@ -338,6 +339,20 @@ fn memory_is_limited() {
         assert!(reply.contains("not enough memory"), "{script}: {reply}");
         assert_eq!(eval(&mut client, "return 1", &[]), ":1");
     }
+}
+
+fn a_script_stops_the_collector_for_itself_only() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("CONFIG SET script-memory-limit 8mb", "+OK")]);
+    let garbage = "local s for i = 1, 1000 do s = ('x'):rep(100000) .. i end return #s";
+    for change in ["'stop'", "'setpause', 10000", "'setstepmul', 1"] {
+        eval(&mut client, &format!("collectgarbage({change})"), &[]);
+        assert_eq!(eval(&mut client, garbage, &[]), ":100004", "{change}");
+    }
+    let reply = eval(&mut client, &format!("collectgarbage('stop') {garbage}"), &[]);
+    assert!(reply.contains("not enough memory"), "{reply}");
+    assert_eq!(eval(&mut client, garbage, &[]), ":100004");
 }
 
 const LIBRARY: &str = "#!lua name=lib\n\
