@@ -53,6 +53,8 @@ pub(crate) struct Client {
     /// Its request has been rolled back, because it needs partitions that were not here.
     pub(crate) needs_all_parts: bool,
     pub(crate) no_evict: bool,
+    /// Its commands leave the clocks of keys as they are.
+    pub(crate) no_touch: bool,
     /// The connection closes once its replies are sent.
     pub(crate) closing: bool,
     /// The connection closes at once.
@@ -140,6 +142,7 @@ impl Client {
             replies: Replies::All,
             needs_all_parts: false,
             no_evict: false,
+            no_touch: false,
             closing: false,
             killed: false,
             connected_at: now,

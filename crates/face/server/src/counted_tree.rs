@@ -359,41 +359,130 @@ impl<L: Leaf> CountedTree<L> {
     }
 }
 
-/// A leaf of numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Numbers(Vec<u64>);
+/// Makes room for one item more, and for few besides: most leaves stay as they are for long.
+fn reserve<T>(items: &mut Vec<T>, more: usize) {
+    if items.capacity() - items.len() < more {
+        items.reserve_exact(more + items.len() / 8);
+    }
+}
+
+/// A leaf of numbers. Those that follow each other at one distance, as positions do that were given in order, are not kept
+/// one by one.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    Steps { first: u64, step: u64, len: usize },
+    All(Vec<u64>),
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Self::Steps { first: 0, step: 0, len: 0 }
+    }
+}
+
+/// The number at an index among those that begin with `first`, at a distance, if there can be one.
+fn nth(first: u64, step: u64, index: usize) -> Option<u64> {
+    first.checked_add(step.checked_mul(index as u64)?)
+}
+
+impl Numbers {
+    /// The numbers one by one.
+    fn all(&mut self) -> &mut Vec<u64> {
+        if let Self::Steps { .. } = self {
+            *self = Self::All((0..self.len()).map(|index| self.get(index)).collect());
+        }
+        match self {
+            Self::All(numbers) => numbers,
+            Self::Steps { .. } => unreachable!("they are kept one by one now"),
+        }
+    }
+}
 
 impl Leaf for Numbers {
     type Item<'a> = u64;
 
     fn len(&self) -> usize {
-        self.0.len()
+        match self {
+            Self::Steps { len, .. } => *len,
+            Self::All(numbers) => numbers.len(),
+        }
     }
 
     fn get(&self, index: usize) -> u64 {
-        self.0[index]
+        match self {
+            Self::Steps { first, step, .. } => first + step * index as u64,
+            Self::All(numbers) => numbers[index],
+        }
     }
 
     fn insert(&mut self, index: usize, item: u64) {
-        self.0.insert(index, item);
+        if let Self::Steps { first, step, len } = self {
+            match *len {
+                0 => {
+                    (*first, *len) = (item, 1);
+                    return;
+                }
+                1 => {
+                    (*first, *step, *len) = ((*first).min(item), first.abs_diff(item), 2);
+                    return;
+                }
+                _ if index == *len && nth(*first, *step, index) == Some(item) => {
+                    *len += 1;
+                    return;
+                }
+                _ if index == 0 && item.checked_add(*step) == Some(*first) => {
+                    (*first, *len) = (item, *len + 1);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        let numbers = self.all();
+        reserve(numbers, 1);
+        numbers.insert(index, item);
     }
 
     fn remove(&mut self, index: usize) {
-        self.0.remove(index);
+        match self {
+            Self::Steps { first, step, len } if index == 0 => {
+                *len -= 1;
+                *first += if *len > 0 { *step } else { 0 };
+            }
+            Self::Steps { len, .. } if index + 1 == *len => *len -= 1,
+            _ => {
+                self.all().remove(index);
+            }
+        }
     }
 
     fn split_off(&mut self, at: usize) -> Self {
-        let rest = self.0.split_off(at);
-        self.0.shrink_to_fit();
-        Self(rest)
+        if let Self::Steps { step, len, .. } = *self {
+            let rest = match len - at {
+                0 => Self::default(),
+                left => Self::Steps { first: self.get(at), step, len: left },
+            };
+            if let Self::Steps { len, .. } = self {
+                *len = at;
+            }
+            return rest;
+        }
+        let numbers = self.all();
+        let rest = numbers.split_off(at);
+        numbers.shrink_to_fit();
+        Self::All(rest)
     }
 
     fn append(&mut self, other: Self) {
-        self.0.extend_from_slice(&other.0);
+        for index in 0..other.len() {
+            self.insert(self.len(), other.get(index));
+        }
     }
 
     fn bytes(&self) -> usize {
-        self.0.capacity() * size_of::<u64>()
+        match self {
+            Self::Steps { .. } => 0,
+            Self::All(numbers) => numbers.capacity() * size_of::<u64>(),
+        }
     }
 
     fn compare(one: u64, other: u64) -> Ordering {
@@ -404,14 +493,17 @@ impl Leaf for Numbers {
 /// A leaf of members with scores, by the score and then by the member's bytes. Scores are never NaN.
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
-    /// The scores, and where the members end.
-    scores: Vec<(f64, u64)>,
+    scores: Vec<f64>,
+    /// Where the members end: [`NODE_MAX`] members, and one more, take less than 2^32 bytes.
+    ends: Vec<u32>,
     members: Vec<u8>,
 }
 
+const _: () = assert!(((NODE_MAX + 1) * halite::KEY_LEN_MAX) as u64 <= u32::MAX as u64);
+
 impl Scored {
     fn start(&self, index: usize) -> usize {
-        index.checked_sub(1).map_or(0, |before| self.scores[before].1 as usize)
+        index.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
     }
 }
 
@@ -423,46 +515,55 @@ impl Leaf for Scored {
     }
 
     fn get(&self, index: usize) -> (f64, &[u8]) {
-        let (score, end) = self.scores[index];
-        (score, &self.members[self.start(index)..end as usize])
+        (self.scores[index], &self.members[self.start(index)..self.ends[index] as usize])
     }
 
     fn insert(&mut self, index: usize, (score, member): (f64, &[u8])) {
         let at = self.start(index);
+        reserve(&mut self.members, member.len());
+        reserve(&mut self.scores, 1);
+        reserve(&mut self.ends, 1);
         self.members.splice(at..at, member.iter().copied());
-        self.scores.insert(index, (score, at as u64));
-        for (_, end) in &mut self.scores[index..] {
-            *end += member.len() as u64;
+        self.scores.insert(index, score);
+        self.ends.insert(index, at as u32);
+        for end in &mut self.ends[index..] {
+            *end += member.len() as u32;
         }
     }
 
     fn remove(&mut self, index: usize) {
-        let (start, end) = (self.start(index), self.scores[index].1 as usize);
+        let (start, end) = (self.start(index), self.ends[index] as usize);
         self.members.drain(start..end);
         self.scores.remove(index);
-        for (_, at) in &mut self.scores[index..] {
-            *at -= (end - start) as u64;
+        self.ends.remove(index);
+        for at in &mut self.ends[index..] {
+            *at -= (end - start) as u32;
         }
     }
 
     fn split_off(&mut self, at: usize) -> Self {
         let start = self.start(at);
-        let mut scores = self.scores.split_off(at);
-        scores.iter_mut().for_each(|(_, end)| *end -= start as u64);
+        let scores = self.scores.split_off(at);
+        let mut ends = self.ends.split_off(at);
+        ends.iter_mut().for_each(|end| *end -= start as u32);
         let members = self.members.split_off(start);
         self.scores.shrink_to_fit();
+        self.ends.shrink_to_fit();
         self.members.shrink_to_fit();
-        Self { scores, members }
+        Self { scores, ends, members }
     }
 
     fn append(&mut self, other: Self) {
-        let start = self.members.len() as u64;
+        let start = self.members.len() as u32;
         self.members.extend_from_slice(&other.members);
-        self.scores.extend(other.scores.into_iter().map(|(score, end)| (score, end + start)));
+        self.scores.extend_from_slice(&other.scores);
+        self.ends.extend(other.ends.into_iter().map(|end| end + start));
     }
 
     fn bytes(&self) -> usize {
-        self.scores.capacity() * size_of::<(f64, u64)>() + self.members.capacity()
+        self.scores.capacity() * size_of::<f64>()
+            + self.ends.capacity() * size_of::<u32>()
+            + self.members.capacity()
     }
 
     fn compare(one: (f64, &[u8]), other: (f64, &[u8])) -> Ordering {
@@ -503,6 +604,15 @@ mod tests {
         assert_eq!(tree.len, tree.root.count());
     }
 
+    #[test]
+    fn numbers_in_steps_take_little_memory() {
+        let mut tree = CountedTree::<Numbers>::default();
+        for number in 0..100_000 {
+            tree.insert(number << 16);
+        }
+        assert!(tree.bytes() < 200_000, "{}", tree.bytes());
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -536,6 +646,34 @@ mod tests {
                 prop_assert_eq!(seen, expected);
             }
             for (rank, number) in sorted.iter().enumerate() {
+                prop_assert_eq!(tree.get(rank), Some(*number));
+                prop_assert_eq!(tree.rank(*number), (rank, true));
+            }
+        }
+
+        #[test]
+        fn numbers_at_one_distance_are_kept_as_such(
+            steps in vec((0..6_u8, any::<u16>()), 0..600), gap in 1..9_u64,
+        ) {
+            let (mut tree, mut model) = (CountedTree::<Numbers>::default(), BTreeSet::new());
+            let middle = 1 << 40;
+            for (step, random) in steps {
+                let (first, last) = (model.first().copied(), model.last().copied());
+                let random = random as usize;
+                let number = match step {
+                    0 => first.map_or(middle, |first| first - gap),
+                    1 | 2 => last.map_or(middle, |last| last + gap),
+                    3 => first.unwrap_or(0),
+                    4 => last.unwrap_or(0),
+                    _ => model.iter().nth(random % model.len().max(1)).map_or(0, |at| at + 1),
+                };
+                match step == 3 || step == 4 || step == 5 && random % 2 == 0 {
+                    true => prop_assert_eq!(tree.remove(number), model.remove(&number)),
+                    false => prop_assert_eq!(tree.insert(number), model.insert(number)),
+                }
+            }
+            check(&tree);
+            for (rank, number) in model.iter().enumerate() {
                 prop_assert_eq!(tree.get(rank), Some(*number));
                 prop_assert_eq!(tree.rank(*number), (rank, true));
             }

@@ -20,6 +20,8 @@ pub(crate) struct Counters {
     pub(crate) expired_before: u64,
     /// Expired fields of hashes that do not count any more.
     pub(crate) expired_fields_before: u64,
+    /// Evicted keys that do not count any more.
+    pub(crate) evicted_before: u64,
     /// Requests that other threads executed for clients of this one.
     pub(crate) requests_forwarded: u64,
     /// Commands that borrowed parts of other threads, or asked them for reports.

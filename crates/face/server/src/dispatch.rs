@@ -6,6 +6,7 @@ use crate::call::Call;
 use crate::client::{Client, Replies};
 use crate::clock::unix_time;
 use crate::commands::{self, Command, flags};
+use crate::eviction;
 use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, without_code};
 use crate::monitor;
 use crate::reply::{Protocol, Reply};
@@ -188,6 +189,8 @@ pub(crate) fn perform(
     if call.args.len() > 2 {
         prefetch(call, command);
     }
+    call.service.store.uses_keys = call.service.settings.eviction.usage().is_none()
+        || eviction::is_use(command, call.client.no_touch);
     let mut result = (command.handler)(call);
     if gathers {
         match result {

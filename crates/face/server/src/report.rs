@@ -35,6 +35,10 @@ pub(crate) struct Report {
     pub(crate) expired: u64,
     /// Fields of hashes that expired.
     pub(crate) expired_fields: u64,
+    /// Keys that were evicted.
+    pub(crate) evicted: u64,
+    /// Bytes of memory that is known of keys.
+    pub(crate) state_bytes: usize,
     pub(crate) changes: u64,
     /// The changes since a client last had all writes made durable.
     pub(crate) changes_since_save: u64,
@@ -89,6 +93,8 @@ impl Report {
         }
         self.expired += other.expired;
         self.expired_fields += other.expired_fields;
+        self.evicted += other.evicted;
+        self.state_bytes += other.state_bytes;
         self.changes += other.changes;
         self.changes_since_save += other.changes_since_save;
         self.blocked += other.blocked;

@@ -100,6 +100,10 @@ pub(crate) struct Service {
     pub(crate) answer_bystanders: fn(&mut Self),
     /// For large replies that other threads make.
     pub(crate) spares: Spares,
+    /// Keys have to be evicted, beyond the time that a command has for it.
+    pub(crate) must_evict: bool,
+    /// The changes here when no key was found that could be evicted.
+    pub(crate) dry_at: u64,
 }
 
 /// A name for a run of the server: 40 hexadecimal digits.
@@ -153,7 +157,10 @@ impl Service {
             bystanders: None,
             answer_bystanders: |_| (),
             spares: Spares::default(),
+            must_evict: false,
+            dry_at: 0,
         };
+        service.store.set_usage(service.settings.eviction.usage());
         service.store.inline_limits = service.settings.inline_limits.clone();
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.store.outbox.events = service.settings.events;
@@ -190,6 +197,8 @@ impl Service {
         self.settings = common.settings;
         self.store.inline_limits.clone_from(&self.settings.inline_limits);
         self.store.outbox.events = self.settings.events;
+        self.store.set_usage(self.settings.eviction.usage());
+        self.must_evict = self.settings.memory_max > 0;
         self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
         if common.saves != self.saves {
@@ -202,6 +211,7 @@ impl Service {
             self.counters = Counters {
                 expired_before: self.store.expired,
                 expired_fields_before: self.store.expired_fields,
+                evicted_before: self.store.evicted,
                 ..Counters::default()
             };
         }
@@ -278,6 +288,8 @@ impl Service {
                 .collect(),
             expired: self.store.expired - self.counters.expired_before,
             expired_fields: self.store.expired_fields - self.counters.expired_fields_before,
+            state_bytes: self.store.state_bytes(own),
+            evicted: self.store.evicted - self.counters.evicted_before,
             changes: self.store.changes,
             changes_since_save: self.changes_since_save(),
             blocked: self.blocked

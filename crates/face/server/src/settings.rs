@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::eviction_policy::EvictionSettings;
 use crate::inline_limits::InlineLimits;
 use crate::notifications::Events;
 use crate::script::settings::ScriptSettings;
@@ -22,9 +23,10 @@ pub(crate) struct Settings {
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,
     log: Option<fn(&str)>,
-    /// Bytes of live records beyond which only removals are written, on an engine without levels; 0: only the pool's
+    /// Bytes of live records beyond which keys are evicted, or only removals are written, on an engine without levels; 0: only the pool's
     /// limit holds.
     pub(crate) memory_max: u64,
+    pub(crate) eviction: EvictionSettings,
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,
     pub(crate) shutdown_grace: Duration,
@@ -110,6 +112,7 @@ impl Settings {
             client_memory_max: config.client_memory_max,
             log: config.log,
             memory_max: 0,
+            eviction: EvictionSettings::default(),
             sync: config.sync,
             debug_command: config.debug_command,
             shutdown_grace: config.shutdown_grace,

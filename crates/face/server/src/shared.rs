@@ -15,6 +15,7 @@ use crate::latency::Latency;
 use crate::loading::Loading;
 use crate::lock::lock;
 use crate::pause::Pause;
+use crate::pressure::Pressure;
 use crate::pubsub::{Inbox, Post, Registry};
 use crate::script::Registry as Scripts;
 use crate::settings::Settings;
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) loading: Loading,
     /// The scripts and libraries.
     pub(crate) scripts: Scripts,
+    /// What threads tell each other of evictions.
+    pub(crate) pressure: Pressure,
     bells: Arc<[Bell]>,
 }
 
@@ -108,6 +111,7 @@ impl Shared {
             inboxes: bells.iter().map(|_| Inbox::default()).collect(),
             loading,
             scripts: Scripts::default(),
+            pressure: Pressure::new(bells.len()),
             bells,
         }
     }

@@ -130,17 +130,37 @@ fn check(service: &Service, client: &Client, command: &'static Command, args: Ar
 /// Refuses a command that the store cannot take: one that needs room when there is none, or writes when nothing can be
 /// made durable. This is checked where a request is performed, once.
 pub(crate) fn check_store(
-    service: &Service,
+    service: &mut Service,
     client: &Client,
     command: &'static Command,
 ) -> Outcome {
     if service.shared.sync_failure.get().is_some() && writes(client, command) {
         service.check_durable()?;
     }
-    if service.settings.memory_max > 0 && takes_room(client, command) && service.is_full() {
-        return Err(FULL.into());
+    if service.settings.memory_max > 0 {
+        if takes_room(client, command) {
+            service.make_room()?;
+        } else if may_write(client, command) && service.settings.eviction.policy.evicts() {
+            // A script, or commands that only remove.
+            let _ = service.make_room();
+        }
     }
     Ok(())
+}
+
+/// [`check_store`] within a script, where no key is evicted.
+pub(crate) fn check_store_in_script(
+    service: &Service,
+    client: &Client,
+    command: &'static Command,
+) -> Outcome {
+    if writes(client, command) {
+        service.check_durable()?;
+    }
+    match takes_room(client, command) && service.lacks_room() {
+        true => Err(FULL.into()),
+        false => Ok(()),
+    }
 }
 
 const DEBUG_REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", \

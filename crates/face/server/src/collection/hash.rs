@@ -62,24 +62,24 @@ impl Hash {
     /// The hash at a key, if there is one. Another type is refused.
     pub(crate) fn find(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Option<Self>> {
         let map = Map::find(store, db, key, Type::Hash)?;
-        Ok(map.map(|map| Self::of(store, map, db, key)))
+        map.map(|map| Self::of(store, map, db, key)).transpose()
     }
 
     /// The hash at a key, or a new one that is there once it is saved.
     pub(crate) fn find_or_new(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Self> {
         let map = Map::find_or_new(store, db, key, Type::Hash)?;
-        Ok(Self::of(store, map, db, key))
+        Self::of(store, map, db, key)
     }
 
-    fn of(store: &Store, map: Map, db: usize, key: &[u8]) -> Self {
-        Self {
+    fn of(store: &Store, map: Map, db: usize, key: &[u8]) -> Outcome<Self> {
+        Ok(Self {
             map,
             db,
             key: key.to_vec(),
-            known_deadline: store.field_deadline(db, key),
+            known_deadline: store.field_deadline(db, key)?,
             has_changed_deadlines: false,
             lapsed: Vec::new(),
-        }
+        })
     }
 
     /// Whether it is one record.

@@ -92,11 +92,13 @@ pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Accepted without effect: no time of last use is kept that a client could leave as it is.
+/// Whether the client's commands leave the clocks as they are by which keys are evicted.
 pub(super) fn no_touch(call: &mut Call<'_>) -> Outcome {
-    if !is(call.arg(2), "ON") && !is(call.arg(2), "OFF") {
+    let wanted = is(call.arg(2), "ON");
+    if !wanted && !is(call.arg(2), "OFF") {
         return Err(SYNTAX.into());
     }
+    call.client.no_touch = wanted;
     call.reply().ok();
     Ok(())
 }

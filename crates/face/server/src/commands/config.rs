@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::call::Call;
+use crate::eviction_policy::Policy;
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
 use crate::listener;
@@ -174,7 +175,49 @@ static PARAMETERS: &[Parameter] = &[
     limit!("set-max-intset-entries", intset_entries),
     limit!("set-max-listpack-entries", set_entries),
     limit!("set-max-listpack-value", set_value),
-    fixed("maxmemory-policy", |_| "noeviction".to_owned()),
+    settable(
+        "maxmemory-policy",
+        |service| service.settings.eviction.policy.name().to_owned(),
+        |settings, value| {
+            let policy = Policy::parse(value);
+            settings.eviction.policy = policy.ok_or_else(|| {
+                format!("argument(s) must be one of the following: {}", Policy::names())
+            })?;
+            Ok(())
+        },
+    ),
+    settable(
+        "maxmemory-samples",
+        |service| service.settings.eviction.samples.to_string(),
+        |settings, value| {
+            settings.eviction.samples = integer(value, 1..=i64::from(i32::MAX))? as usize;
+            Ok(())
+        },
+    ),
+    settable(
+        "maxmemory-eviction-tenacity",
+        |service| service.settings.eviction.tenacity.to_string(),
+        |settings, value| {
+            settings.eviction.tenacity = integer(value, 0..=100)? as u32;
+            Ok(())
+        },
+    ),
+    settable(
+        "lfu-log-factor",
+        |service| service.settings.eviction.lfu_log_factor.to_string(),
+        |settings, value| {
+            settings.eviction.lfu_log_factor = integer(value, 0..=i64::from(i32::MAX))? as u32;
+            Ok(())
+        },
+    ),
+    settable(
+        "lfu-decay-time",
+        |service| service.settings.eviction.lfu_decay_minutes.to_string(),
+        |settings, value| {
+            settings.eviction.lfu_decay_minutes = integer(value, 0..=i64::from(i32::MAX))? as u32;
+            Ok(())
+        },
+    ),
     settable(
         "notify-keyspace-events",
         |service| service.settings.events.to_string(),
@@ -354,9 +397,8 @@ static OTHER_NAMES: &[&str] = &[
     "hz", "ignore-warnings", "io-threads", "io-threads-do-reads",
     "jemalloc-bg-thread", "latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
     "lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del", "lazyfree-lazy-user-flush",
-    "lfu-decay-time", "lfu-log-factor",
     "logfile", "loglevel",
-    "masterauth", "masteruser", "maxmemory-eviction-tenacity", "maxmemory-samples",
+    "masterauth", "masteruser", 
     "min-replicas-max-lag", "min-replicas-to-write", "min-slaves-max-lag", "min-slaves-to-write",
     "no-appendfsync-on-rewrite", "oom-score-adj", "oom-score-adj-values",
     "pidfile", "proc-title-template", "propagation-error-behavior", "protected-mode",

@@ -274,7 +274,7 @@ pub(super) fn digest(call: &mut Call<'_>) -> Outcome {
             call.check_ending()?;
             for key in &keys {
                 let Some(value) = call.service.store.get(db, key)? else { continue };
-                let deadline = call.service.store.deadline(db, key).unwrap_or(0);
+                let deadline = call.service.store.deadline(db, key)?.unwrap_or(0);
                 let mut record = digest_of(key, db as u64).to_vec();
                 record.extend(digest_of_value(call, (db, key), &value, deadline)?);
                 let one = digest_of(&record, 0);

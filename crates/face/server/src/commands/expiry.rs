@@ -79,7 +79,7 @@ fn set(call: &mut Call<'_>, clock: Clock, command: &str) -> Outcome {
     let store = &mut call.service.store;
     let invalid = || Failure::from(format!("ERR invalid expire time in '{command}' command"));
     let new = clock.deadline(time, store.now_ms).ok_or_else(invalid)?;
-    let done = store.contains(db, key)? && condition.allows(store.deadline(db, key), new);
+    let done = store.contains(db, key)? && condition.allows(store.deadline(db, key)?, new);
     if done {
         match u64::try_from(new) {
             Ok(new) if new > store.now_ms => {
@@ -99,7 +99,7 @@ fn set(call: &mut Call<'_>, clock: Clock, command: &str) -> Outcome {
 pub(super) fn persist(call: &mut Call<'_>) -> Outcome {
     let (db, key) = (call.client.db, call.arg(1));
     let store = &mut call.service.store;
-    let expires = store.contains(db, key)? && store.deadline(db, key).is_some();
+    let expires = store.contains(db, key)? && store.deadline(db, key)?.is_some();
     if expires {
         store.set_deadline(db, key, None)?;
         store.notify(EventClass::Generic, "persist", db, key);
@@ -128,7 +128,7 @@ pub(super) fn pexpiretime(call: &mut Call<'_>) -> Outcome {
 fn tell(call: &mut Call<'_>, clock: Clock) -> Outcome {
     let key = call.arg(1);
     let exists = call.read_any(key)?.is_some();
-    let deadline = call.service.store.deadline(call.client.db, key);
+    let deadline = call.service.store.deadline(call.client.db, key)?;
     let now_ms = call.service.store.now_ms;
     let answer = match deadline {
         _ if !exists => -2,

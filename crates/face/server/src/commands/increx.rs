@@ -173,7 +173,7 @@ fn add<N: Number>(
     }
     let new = bound.unwrap_or(new);
     let added = new.difference(old).ok_or_else(|| Failure::from(overflow))?;
-    let has_deadline = call.service.store.deadline(db, key).is_some();
+    let has_deadline = call.service.store.deadline(db, key)?.is_some();
     let deadline = match at {
         Some(_) if options.if_no_deadline && has_deadline => NewDeadline::Keep,
         Some(at) => NewDeadline::At(at),

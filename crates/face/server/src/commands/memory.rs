@@ -77,13 +77,16 @@ pub(super) struct Used {
     pub(super) dataset: u64,
     /// Requests and replies of clients.
     pub(super) buffers: u64,
+    /// Deadlines of keys, orders of larger collections, the use of keys.
+    pub(super) state: u64,
 }
 
 impl Used {
     pub(super) fn of(stats: &halite::Stats, report: &Report) -> Self {
         let buffers = report.buffer_bytes as u64;
-        let total = stats.memory_bytes() + buffers;
-        Self { total, dataset: stats.live_bytes.min(total), buffers }
+        let state = report.state_bytes as u64;
+        let total = stats.memory_bytes() + buffers + state;
+        Self { total, dataset: stats.live_bytes.min(total), buffers, state }
     }
 
     /// Memory that holds no live records.
@@ -104,6 +107,7 @@ pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
         ("cache.bytes", stats.cache_bytes),
         ("volatile.bytes", stats.volatile_bytes),
         ("clients.buffers", used.buffers),
+        ("keys.state-bytes", used.state),
         ("pool.bytes", stats.pool_bytes),
         ("pool.bytes-max", stats.pool_bytes_max),
         ("pool.dead-bytes", stats.dead_bytes),

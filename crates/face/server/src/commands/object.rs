@@ -71,12 +71,23 @@ pub(super) fn refcount(call: &mut Call<'_>) -> Outcome {
     tell(call, 1)
 }
 
-/// No time of last use is kept: every key counts as just used.
+/// Tells the seconds since the last use, as far as the policy of eviction has it noted; otherwise 0.
 pub(super) fn idletime(call: &mut Call<'_>) -> Outcome {
-    tell(call, 0)
+    if call.service.settings.eviction.policy.is_lfu() && call.contains(call.arg(2))? {
+        return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. \
+                    Please note that when switching between policies at runtime LRU and LFU data \
+                    will take some time to adjust."
+            .into());
+    }
+    let idle_ms = call.service.store.idle_ms(call.client.db, call.arg(2));
+    tell(call, (idle_ms / 1000) as i64)
 }
 
 pub(super) fn freq(call: &mut Call<'_>) -> Outcome {
+    if call.service.settings.eviction.policy.is_lfu() {
+        let frequency = call.service.store.frequency(call.client.db, call.arg(2));
+        return tell(call, frequency.into());
+    }
     if call.contains(call.arg(2))? {
         return Err("ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
                     Please note that when switching between policies at runtime LRU and LFU data \
@@ -101,9 +112,9 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "ENCODING <key>",
         "    Tells the encoding of the value, as Redis would choose it.",
         "FREQ <key>",
-        "    Is refused: there is no LFU policy.",
+        "    Tells how often the key is used, under an LFU policy of eviction.",
         "IDLETIME <key>",
-        "    Tells 0: no time of last use is kept.",
+        "    Tells the seconds since the last use, under an LRU policy of eviction; otherwise 0.",
         "REFCOUNT <key>",
         "    Tells 1.",
         "HELP",

@@ -166,7 +166,7 @@ pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
             call.service.store.set_deadline(db, key, Some(at))?;
             call.notify(EventClass::Generic, "expire", key);
         }
-        None if options.persist && call.service.store.deadline(db, key).is_some() => {
+        None if options.persist && call.service.store.deadline(db, key)?.is_some() => {
             call.service.store.set_deadline(db, key, None)?;
             call.notify(EventClass::Generic, "persist", key);
         }

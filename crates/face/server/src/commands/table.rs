@@ -633,7 +633,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("client|list", -2, ADMIN | ALL_THREADS | NO_SCRIPT, Connection, "2.4.0", "Describes all clients", client::list),
         part("client|maint_notifications", -3, NO_SCRIPT, Connection, "8.4.0", "Asks to be told of maintenance; there is none", client::maint_notifications),
         part("client|no-evict", 3, ADMIN | NO_SCRIPT, Connection, "7.0.0", "Marks the client as not to be evicted", client::no_evict),
-        part("client|no-touch", 3, NO_SCRIPT, Connection, "7.2.0", "Is accepted: no time of last use is kept", client::no_touch),
+        part("client|no-touch", 3, NO_SCRIPT, Connection, "7.2.0", "Lets the client's commands leave the use of keys as it is", client::no_touch),
         part("client|pause", -3, ADMIN | ALONE | NO_SCRIPT, Connection, "3.0.0", "Lets clients wait", client::pause),
         part("client|reply", 3, NO_SCRIPT, Connection, "3.2.0", "Sets which replies the client wants", client::reply),
         part("client|setinfo", 4, NO_SCRIPT, Connection, "7.2.0", "Sets the name and version of the client's library", client::setinfo),

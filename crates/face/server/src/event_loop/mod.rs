@@ -274,6 +274,7 @@ impl EventLoop {
             || self.service.store.has_ready
             || !self.service.unblocked.is_empty()
             || self.must_expire
+            || self.service.must_evict
             || must_retry
             || must_give
         {
@@ -656,6 +657,7 @@ impl EventLoop {
             self.service.set_pause(None);
             self.resume_paused();
         }
+        self.service.go_on_evicting();
         let ticks = self.service.now >= self.ticked_at + TICK;
         self.must_expire &= self.service.expires_actively;
         if (ticks || self.must_expire) && self.service.expires_actively {
@@ -695,6 +697,7 @@ impl EventLoop {
             self.accept();
         }
         if self.ticks.is_multiple_of(TICKS_PER_SECOND) {
+            self.service.store.fit_clocks();
             self.look_after_connections();
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::busy::BusyScript;
 use super::desk::{Abort, Desk, Errand, Words};
 use super::flags::ScriptFlags;
-use crate::admission::{Admitted, check_store};
+use crate::admission::{Admitted, check_store_in_script};
 use crate::client::Client;
 use crate::commands::{self, Command, flags};
 use crate::dispatch;
@@ -113,7 +113,7 @@ impl Executor<'_> {
             return Ok(());
         }
         if !self.flags.has(ScriptFlags::ALLOW_OOM) || !command.is(flags::DENY_OOM) {
-            check_store(self.service, self.client, command)?;
+            check_store_in_script(self.service, self.client, command)?;
         }
         if writes {
             self.note_write();

@@ -86,8 +86,7 @@ fn check_flags(call: &Call<'_>, flags: ScriptFlags, is_read_only: bool) -> Outco
     if writes && is_read_only {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
-    let is_limited = call.service.settings.memory_max > 0;
-    if writes && !flags.has(ScriptFlags::ALLOW_OOM) && is_limited && call.service.is_full() {
+    if writes && !flags.has(ScriptFlags::ALLOW_OOM) && call.service.lacks_room() {
         let text = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
         return Err(text.into());
     }

@@ -58,8 +58,8 @@ impl Store {
     }
 
     fn put_copy(&mut self, from: (usize, &[u8]), to: (usize, &[u8]), stored: &[u8]) -> Result<()> {
-        let deadline = self.deadline(from.0, from.1);
-        let of_fields = self.field_deadline(from.0, from.1);
+        let deadline = self.deadline(from.0, from.1)?;
+        let of_fields = self.field_deadline(from.0, from.1)?;
         let encoding = self.encoding(from.0, from.1);
         // A key that is replaced counts as removed, so that it is new.
         let replaces = self.outbox.events.include(EventClass::New) && self.contains(to.0, to.1)?;

@@ -1,9 +1,8 @@
 //! The key spaces of a database.
 
-use halite::{EngineError, KeyRange, KeySpace};
+use halite::{KeyRange, KeySpace};
 
 use super::Result;
-use crate::ending::Ending;
 
 /// The key spaces of a database.
 #[derive(Clone)]
@@ -27,31 +26,6 @@ impl Database {
     /// The names of the key spaces of a database.
     pub(super) fn names(number: usize) -> [String; 3] {
         [format!("db{number}"), format!("db{number}:expires"), format!("db{number}:elements")]
-    }
-
-    /// Reads all deadlines of the keys of a partition, in milliseconds since 1970; false: the server ends.
-    pub(super) fn read_deadlines(
-        &self,
-        partition: usize,
-        ending: &Ending,
-        mut note: impl FnMut(&[u8], u64),
-    ) -> Result<bool> {
-        for pair in self.expires.range_of_partition::<&[u8]>(partition, ..)? {
-            if ending.has_begun() {
-                return Ok(false);
-            }
-            let (key, record) = pair?;
-            let record = <[u8; 8]>::try_from(&record[..]).map_err(|_| EngineError::Damaged {
-                what: format!(
-                    "the deadline of `{}` in {}",
-                    key.escape_ascii(),
-                    self.expires.name()
-                ),
-                why: format!("it has {} bytes instead of 8", record.len()),
-            })?;
-            note(&key, u64::from_be_bytes(record));
-        }
-        Ok(true)
     }
 
     /// Adds to `batch` that a key expires at `deadline`, or does not.

@@ -50,6 +50,11 @@ impl Encodings {
         }
     }
 
+    /// Bytes of memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A hash keeps the deadlines of its fields with their values (`collection::hash`). What is here lets a partition find the
-//! hashes with fields that are due: a record of each such hash, in its partition, and a copy in DRAM
+//! hashes with fields that are due: a record of each such hash, in its partition, and an index in DRAM
 //! ([`Deadlines`](super::deadlines::Deadlines)), as of keys that expire. The deadline may be earlier than that of any field:
 //! when it is due, the hash is looked at, and it becomes right. Should two keys have the same digest, one has no record, and
 //! its expired fields are hidden all the same.
@@ -13,13 +13,8 @@
 //! Fields of larger hashes are also known in DRAM by their deadlines ([`FieldTimes`]), from the first use on.
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 
-use halite::{EngineError, KeyRange};
-use xxhash_rust::xxh3::xxh3_128;
-
-use super::database::Database;
-use super::deadlines::Deadlines;
+use super::deadline_records::{Records, digest, record, split};
 use super::elements::{EXPIRING, Elements};
 use super::{Result, Spot, Store};
 use crate::partition_set::PartitionSet;
@@ -27,62 +22,40 @@ use crate::partition_set::PartitionSet;
 /// The fields of a hash that have deadlines, in the order of these.
 pub(crate) type FieldTimes = BTreeSet<(u64, Box<[u8]>)>;
 
-/// The end of the key of a hash's record.
-pub(super) fn digest(key: &[u8]) -> [u8; 16] {
-    xxh3_128(key).to_be_bytes()
-}
-
-/// The value of a hash's record.
-pub(super) fn record(deadline: u64, key: &[u8]) -> Vec<u8> {
-    [&deadline.to_be_bytes(), key].concat()
-}
-
-/// The key of a hash, by the value of its record.
-pub(super) fn key_of(record: &[u8]) -> Option<&[u8]> {
-    record.get(8..)
-}
-
-/// Reads the records of a partition.
-pub(super) fn read(
-    database: &Database,
-    place: usize,
-    partition: usize,
-    deadlines: &mut Deadlines,
-) -> Result<()> {
-    let prefix = Elements { partition, place, id: EXPIRING }.prefix();
-    let range = KeyRange::prefix(&prefix);
-    let end = range.end().map_or(Bound::Unbounded, Bound::Excluded);
-    let records = (Bound::Included(&prefix[..]), end);
-    for pair in database.elements.range_of_partition::<&[u8]>(partition, records)? {
-        let (_, record) = pair?;
-        let (deadline, key) = record.split_first_chunk().ok_or_else(|| EngineError::Damaged {
-            what: format!("the deadline of a hash's field in {}", database.elements.name()),
-            why: format!("it has {} bytes instead of 8 at least", record.len()),
-        })?;
-        deadlines.set(key, Some(u64::from_be_bytes(*deadline)));
-    }
-    Ok(())
-}
+/// A record that a transaction has changed: the partition, the place of the database, the place of the record, and the
+/// deadline as it was and as it is.
+pub(super) type Changed = (usize, usize, [u8; 16], Option<u64>, Option<u64>);
 
 impl Store {
     /// When the first field of the hash at a key expires, or a time before that; `None`: its fields have no deadlines.
     #[inline]
-    pub(crate) fn field_deadline(&self, db: usize, key: &[u8]) -> Option<u64> {
+    pub(crate) fn field_deadline(&self, db: usize, key: &[u8]) -> Result<Option<u64>> {
         self.field_deadline_at(self.spot(db, key), key)
     }
 
     #[inline]
-    pub(super) fn field_deadline_at(&self, spot: Spot, key: &[u8]) -> Option<u64> {
+    pub(super) fn field_deadline_at(&self, spot: Spot, key: &[u8]) -> Result<Option<u64>> {
         if let Some(overlay) = &self.overlay {
             let changed = overlay.field_deadlines.get(&spot.place).and_then(|of| of.get(key));
             if let Some(changed) = changed {
-                return *changed;
+                return Ok(*changed);
             }
             if overlay.databases.get(&spot.place).is_some_and(|changes| changes.cleared) {
-                return None;
+                return Ok(None);
             }
         }
-        self.part(spot.partition).field_deadlines[spot.place].get(key)
+        self.stored_field_deadline(spot, key)
+    }
+
+    fn stored_field_deadline(
+        &self,
+        Spot { partition, place }: Spot,
+        key: &[u8],
+    ) -> Result<Option<u64>> {
+        match self.part(partition).field_deadlines[place].is_empty() {
+            true => Ok(None),
+            false => Records::of_fields(&self.databases[place], place, partition).get(key),
+        }
     }
 
     /// Sets when the first field of the hash at a key expires, in a transaction.
@@ -101,7 +74,7 @@ impl Store {
         key: &[u8],
         deadline: Option<u64>,
     ) -> Result<()> {
-        if self.field_deadline_at(spot, key) == deadline {
+        if self.field_deadline_at(spot, key)? == deadline {
             return Ok(());
         }
         self.changes_of_elements().set_field_deadline(spot.place, key, deadline)
@@ -114,12 +87,18 @@ impl Store {
     }
 
     /// Some hashes of the parts here that may have fields which are due: their databases and keys.
-    pub(crate) fn hashes_due(&self, count_max: usize) -> Vec<(usize, Vec<u8>)> {
+    pub(crate) fn hashes_due(&mut self, count_max: usize) -> Vec<(usize, Vec<u8>)> {
         let mut due = Vec::new();
-        for part in self.parts.iter().flatten() {
+        for part in self.parts.iter_mut().flatten() {
             for (db, &place) in part.order.iter().enumerate() {
-                let keys = part.field_deadlines[place].due(self.now_ms, count_max - due.len());
-                due.extend(keys.iter().map(|key| (db, key.to_vec())));
+                let left = count_max.saturating_sub(due.len());
+                let records = Records::of_fields(&self.databases[place], place, part.number);
+                let deadlines = &mut part.field_deadlines[place];
+                // Records that cannot be read are reported by the commands on their hashes.
+                let found = deadlines.due(self.now_ms, left, &records).unwrap_or_default();
+                // They stay due until their fields are gone.
+                found.iter().for_each(|hash| deadlines.lower(&hash.at, hash.deadline));
+                due.extend(found.into_iter().map(|hash| (db, hash.key.into_vec())));
             }
         }
         due
@@ -139,24 +118,49 @@ impl Store {
         Ok(self.part_mut(of.partition).field_times.get_mut(of).expect("they are there"))
     }
 
-    /// Adds to the batch what a transaction has changed.
-    pub(super) fn batch_field_deadlines(&mut self, overlay: &super::Overlay) {
+    /// Adds to the batch what a transaction has changed, and returns it, for [`Store::note_field_deadlines`].
+    pub(super) fn batch_field_deadlines(
+        &mut self,
+        overlay: &super::Overlay,
+    ) -> Result<Vec<Changed>> {
+        let mut all = Vec::new();
         for (&place, changes) in &overlay.field_deadlines {
             let cleared = overlay.databases.get(&place).is_some_and(|changes| changes.cleared);
             for (key, &deadline) in changes {
                 let partition = self.partition_of(key);
-                let stored = || self.part(partition).field_deadlines[place].get(key);
-                let old = if cleared { None } else { stored() };
+                let is_empty = cleared || self.part(partition).field_deadlines[place].is_empty();
+                let of = Elements { partition, place, id: EXPIRING };
+                let (database, digest) = (&self.databases[place], digest(key));
+                let (elements, at) = (&database.elements, of.key(&digest));
+                let stored = if is_empty { None } else { elements.get(&at)? };
+                let old =
+                    match stored.as_deref().map(|record| split(database, record)).transpose()? {
+                        Some((old, known)) if known == &key[..] => Some(old),
+                        // It is another hash's.
+                        Some(_) => continue,
+                        None => None,
+                    };
                 if old == deadline {
                     continue;
                 }
-                let of = Elements { partition, place, id: EXPIRING };
-                let (elements, at) = (&self.databases[place].elements, of.key(&digest(key)));
+                all.push((partition, place, digest, old, deadline));
                 match deadline {
                     Some(deadline) => self.batch.put(elements, at, record(deadline, key)),
                     None => self.batch.delete(elements, at),
                 }
             }
+        }
+        Ok(all)
+    }
+
+    /// Notes what a transaction has changed.
+    pub(super) fn note_field_deadlines(&mut self, changed: &[Changed]) {
+        for (partition, place, digest, old, new) in changed {
+            let part = self.parts[*partition].as_mut().expect("its part was here");
+            part.unsynced = true;
+            let deadlines = &mut part.field_deadlines[*place];
+            deadlines.change(digest, *old, *new);
+            deadlines.settle(&Records::of_fields(&self.databases[*place], *place, *partition));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The numbered databases that clients see, on the key spaces of one Halite database.
 //!
 //! Database `N` is the key space `db<N>`, whose values have a tag in front ([`crate::stored`] has the form). The
-//! deadline of a key that expires lies under the same key in `db<N>:expires`, and a copy in DRAM ([`Deadlines`]) finds
+//! deadline of a key that expires lies under the same key in `db<N>:expires`, and an index in DRAM (`deadlines`) finds
 //! the keys that are due. SWAPDB exchanges the key spaces of two numbers, which the record `databases` remembers.
 //!
 //! Every change goes through [`Store::put_stored`], [`Store::remove`], [`Store::set_deadline`], [`Store::flush`] and
@@ -14,11 +14,14 @@
 //! call goes to the part of its key, which must be here. `shard` ensures that.
 
 mod by_collection;
+mod clocks;
 mod copying;
 mod database;
+mod deadline_records;
 mod deadlines;
 mod elements;
 mod encodings;
+mod eviction;
 mod field_deadlines;
 mod opened;
 mod order;
@@ -39,9 +42,13 @@ use std::time::Duration;
 use fastrand::Rng;
 use halite::{Bytes, Durability, EngineError, KEY_LEN_MAX, VALUE_LEN_MAX};
 
+pub(crate) use clocks::Usage;
 use database::Database;
+use deadline_records::Records;
+use deadlines::Due;
 pub(crate) use elements::{Elements, Order};
 pub(crate) use encodings::Encoding;
+pub(crate) use eviction::Order as EvictionOrder;
 pub(crate) use field_deadlines::FieldTimes;
 pub(crate) use opened::Opened;
 use overlay::{Overlay, Value};
@@ -110,6 +117,13 @@ pub(crate) struct Store {
     pub(crate) expired: u64,
     /// Fields of hashes that expired here since the start.
     pub(crate) expired_fields: u64,
+    /// Keys that were evicted here since the start.
+    pub(crate) evicted: u64,
+    /// Which use of keys is noted.
+    usage: Option<Usage>,
+    /// Whether the command that is executed counts as a use of its keys.
+    pub(crate) uses_keys: bool,
+    candidates: eviction::Candidates,
 }
 
 /// Keys that are counted before all are removed, where the engine has to count them: others wait for it.
@@ -174,6 +188,10 @@ impl Store {
             has_ready: false,
             expired: 0,
             expired_fields: 0,
+            evicted: 0,
+            usage: None,
+            uses_keys: true,
+            candidates: eviction::Candidates::default(),
         }
     }
 
@@ -294,11 +312,17 @@ impl Store {
     #[inline]
     pub(crate) fn get(&mut self, db: usize, key: &[u8]) -> Result<Option<Stored>> {
         let spot = self.spot(db, key);
-        if self.is_due(spot, key) {
+        if self.is_due(spot, key)? {
             self.expire(db, spot, key);
             return Ok(None);
         }
-        Ok(self.value(spot, key)?.map(Stored::from))
+        let value = self.value(spot, key)?;
+        if let (Some(usage), true, true) = (self.usage, self.uses_keys, value.is_some()) {
+            let (now_ms, random) = (self.now_ms, &mut self.random);
+            let part = self.parts[spot.partition].as_mut().expect("its part is here");
+            part.clocks.touch((spot.place, key), usage, now_ms, random);
+        }
+        Ok(value.map(Stored::from))
     }
 
     /// Whether `key` has a value.
@@ -307,7 +331,7 @@ impl Store {
     }
 
     /// Returns when `key`, which has a value, expires: milliseconds since 1970.
-    pub(crate) fn deadline(&self, db: usize, key: &[u8]) -> Option<u64> {
+    pub(crate) fn deadline(&self, db: usize, key: &[u8]) -> Result<Option<u64>> {
         self.deadline_at(self.spot(db, key), key)
     }
 
@@ -356,7 +380,7 @@ impl Store {
         let elements = self.elements_at(spot, key)?;
         let elements = elements.filter(|elements| collection_id(stored) != Some(elements.id));
         let had_deadlines = stored.first() != Some(&Type::Hash.tag())
-            && self.field_deadline_at(spot, key).is_some();
+            && self.field_deadline_at(spot, key)?.is_some();
         if elements.is_some() || had_deadlines {
             return self.together(|store| {
                 if let Some(elements) = elements {
@@ -427,7 +451,7 @@ impl Store {
         stored: &[u8],
         deadline: NewDeadline,
     ) -> Result<()> {
-        let old = self.deadline_at(spot, key);
+        let old = self.deadline_at(spot, key)?;
         let is_due = old.is_some_and(|at| at <= self.now_ms);
         let tells_new = self.outbox.events.include(EventClass::New);
         let is_new = tells_new && (is_due || !self.is_stored(spot, key)?);
@@ -448,9 +472,13 @@ impl Store {
             self.batch.put(&database.values, key, stored);
             database.batch_deadline(&mut self.batch, key, new);
             self.commit_batch(false)?;
-            self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
+            self.note_deadline(spot, key, old, new);
         }
         self.part_mut(spot.partition).encodings[spot.place].forget(key);
+        if let Some(usage) = self.usage {
+            let now_ms = self.now_ms;
+            self.part_mut(spot.partition).clocks.put((spot.place, key), usage, now_ms);
+        }
         if is_due {
             self.notify(EventClass::Expired, "expired", db, key);
         }
@@ -488,9 +516,10 @@ impl Store {
         if let Some(overlay) = &mut self.overlay {
             overlay.set_deadline(spot.place, key, new)?;
         } else {
+            let old = self.stored_deadline(spot, key)?;
             self.databases[spot.place].batch_deadline(&mut self.batch, key, new);
             self.batch.commit_bookkeeping_and_clear(Durability::Deferred)?;
-            self.part_mut(spot.partition).deadlines[spot.place].set(key, new);
+            self.note_deadline(spot, key, old, new);
         }
         self.changed(db, spot.partition, key);
         Ok(())
@@ -644,6 +673,8 @@ impl Store {
     }
 
     fn commit_overlay(&mut self, mut overlay: Overlay) -> Result<()> {
+        let old_deadlines = self.old_deadlines(&overlay)?;
+        let mut olds = old_deadlines.iter().copied();
         for (&place, changes) in &mut overlay.databases {
             let database = &self.databases[place];
             if changes.cleared {
@@ -658,14 +689,18 @@ impl Store {
                     }
                     Value::Removed => self.batch.delete(&database.values, key),
                 }
-                let stored = || self.part(self.partition_of(key)).deadlines[place].get(key);
-                let old = if changes.cleared { None } else { stored() };
-                if old != change.deadline {
+                if olds.next().flatten() != change.deadline {
                     database.batch_deadline(&mut self.batch, key, change.deadline);
                 }
             }
         }
-        self.batch_field_deadlines(&overlay);
+        let changed_fields = match self.batch_field_deadlines(&overlay) {
+            Ok(changed) => changed,
+            Err(error) => {
+                self.batch = self.db.batch();
+                return Err(error);
+            }
+        };
         let mut puts = false;
         for (&place, changes) in &mut overlay.elements {
             let elements = &self.databases[place].elements;
@@ -701,6 +736,7 @@ impl Store {
             }
             Ok(()) => {}
         }
+        let mut olds = old_deadlines.into_iter();
         for (place, changes) in overlay.databases {
             if changes.cleared {
                 for part in self.parts.iter_mut().flatten() {
@@ -709,18 +745,12 @@ impl Store {
                 }
             }
             for (key, change) in changes.keys {
-                let part = self.part_mut(self.partition_of(&key));
-                part.unsynced = true;
-                part.deadlines[place].set(&key, change.deadline);
+                let spot = self.spot_at(place, &key);
+                self.part_mut(spot.partition).unsynced = true;
+                self.note_deadline(spot, &key, olds.next().flatten(), change.deadline);
             }
         }
-        for (place, changes) in overlay.field_deadlines {
-            for (key, deadline) in changes {
-                let part = self.part_mut(self.partition_of(&key));
-                part.unsynced = true;
-                part.field_deadlines[place].set(&key, deadline);
-            }
-        }
+        self.note_field_deadlines(&changed_fields);
         for (place, changes) in overlay.elements {
             for key in changes.into_keys() {
                 let partition = self.partition_of(&key);
@@ -764,26 +794,32 @@ impl Store {
         for part in self.parts.iter_mut().flatten() {
             for (place, database) in self.databases.iter().enumerate() {
                 let left = count_max.saturating_sub(count + late.len());
-                let mut due = part.deadlines[place].due(self.now_ms, left);
-                // More than the records of the key may have to go.
-                let has_more = |key: &mut Arc<[u8]>| {
-                    part.has_elements[place] || part.field_deadlines[place].get(key).is_some()
-                };
-                late.extend(due.extract_if(.., has_more).map(|key| (place, key)));
+                let records = Records::of_keys(database, part.number);
+                // Records that cannot be read are reported by the commands on their keys.
+                let found = part.deadlines[place].due(self.now_ms, left, &records);
+                let due = found.unwrap_or_default();
                 if due.is_empty() {
                     continue;
                 }
-                for key in &due {
+                // More than the records of the keys may have to go.
+                if part.has_elements[place] || !part.field_deadlines[place].is_empty() {
+                    late.extend(due.into_iter().map(|due| (place, due)));
+                    continue;
+                }
+                for Due { key, .. } in &due {
                     self.batch.delete(&database.values, key);
                     self.batch.delete(&database.expires, key);
                 }
                 if self.batch.commit_and_clear(Durability::Deferred).is_err() {
+                    due.iter().for_each(|due| part.deadlines[place].lower(&due.at, due.deadline));
                     continue;
                 }
                 part.unsynced = true;
-                due.iter().for_each(|key| part.deadlines[place].set(key, None));
+                for Due { at, deadline, .. } in &due {
+                    part.deadlines[place].change(at, Some(*deadline), None);
+                }
                 if let Some(db) = part.order.iter().position(|&at| at == place) {
-                    for key in &due {
+                    for Due { key, .. } in &due {
                         part.watches.touch(db, key);
                         self.has_ready |= part.waiters.touch(db, key);
                         if is_watched {
@@ -796,7 +832,7 @@ impl Store {
                 count += due.len();
             }
         }
-        for (place, key) in late {
+        for (place, Due { key, deadline, .. }) in late {
             let spot = self.spot_at(place, &key);
             let db = self.part(spot.partition).order.iter().position(|&at| at == place);
             let erased = self.together(|store| {
@@ -811,6 +847,8 @@ impl Store {
                     self.changed(db, spot.partition, &key);
                     self.outbox.notify(EventClass::Expired, "expired", db, &key);
                 }
+            } else {
+                self.part_mut(spot.partition).deadlines[place].lower(&key, deadline);
             }
         }
         self.expired += count as u64;
@@ -881,6 +919,12 @@ impl Store {
         self.tagging.capacity()
     }
 
+    /// Bytes of memory that is known of the keys in the parts of `partitions`, which are here, about: their deadlines, the
+    /// orders of larger collections, the use of keys.
+    pub(crate) fn state_bytes(&self, partitions: PartitionSet) -> usize {
+        partitions.iter().map(|number| self.part(number).bytes()).sum()
+    }
+
     /// The name of the engine below.
     pub(crate) fn engine_name(&self) -> &'static str {
         self.db.engine_name()
@@ -924,7 +968,7 @@ impl Store {
     /// Whether the key of `watch` was changed, or has expired, since the watch began.
     pub(crate) fn has_changed(&mut self, watch: &Watch) -> Result<bool> {
         self.contains(watch.db, &watch.key)?;
-        if self.is_paused && self.is_due(self.spot(watch.db, &watch.key), &watch.key) {
+        if self.is_paused && self.is_due(self.spot(watch.db, &watch.key), &watch.key)? {
             return Ok(true);
         }
         Ok(self.part(self.partition_of(&watch.key)).watches.has_changed(watch))
@@ -988,7 +1032,7 @@ impl Store {
 
     /// Whether a key has a value and has not expired.
     fn has_value(&self, spot: Spot, key: &[u8]) -> Result<bool> {
-        Ok(!self.is_due(spot, key) && self.value(spot, key)?.is_some())
+        Ok(!self.is_due(spot, key)? && self.value(spot, key)?.is_some())
     }
 
     /// Whether a key has a value, expired or not: a watch that began with an absent key has to see that.
@@ -997,22 +1041,70 @@ impl Store {
     }
 
     #[inline]
-    fn deadline_at(&self, spot: Spot, key: &[u8]) -> Option<u64> {
-        let stored = || self.part(spot.partition).deadlines[spot.place].get(key);
-        let changes = self.overlay.as_ref().and_then(|overlay| overlay.databases.get(&spot.place));
-        match changes {
-            Some(changes) => match changes.keys.get(key) {
-                Some(change) => change.deadline,
-                None if changes.cleared => None,
-                None => stored(),
-            },
-            None => stored(),
+    fn deadline_at(&self, spot: Spot, key: &[u8]) -> Result<Option<u64>> {
+        match self.changed_deadline(spot, key) {
+            Some(deadline) => Ok(deadline),
+            None => self.stored_deadline(spot, key),
         }
     }
 
+    /// The deadline that the transaction has given a key, if it has changed it.
     #[inline]
-    fn is_due(&self, spot: Spot, key: &[u8]) -> bool {
-        self.deadline_at(spot, key).is_some_and(|deadline| deadline <= self.now_ms)
+    fn changed_deadline(&self, spot: Spot, key: &[u8]) -> Option<Option<u64>> {
+        let changes = self.overlay.as_ref()?.databases.get(&spot.place)?;
+        match changes.keys.get(key) {
+            Some(change) => Some(change.deadline),
+            None => changes.cleared.then_some(None),
+        }
+    }
+
+    /// The deadline of a key, outside of the transaction.
+    #[inline]
+    fn stored_deadline(&self, Spot { partition, place }: Spot, key: &[u8]) -> Result<Option<u64>> {
+        match self.part(partition).deadlines[place].is_empty() {
+            true => Ok(None),
+            false => Records::of_keys(&self.databases[place], partition).get(key),
+        }
+    }
+
+    /// For each key that a transaction has changed, in order, the deadline that it had before.
+    fn old_deadlines(&self, overlay: &Overlay) -> Result<Vec<Option<u64>>> {
+        let mut olds = Vec::new();
+        for (&place, changes) in &overlay.databases {
+            for key in changes.keys.keys() {
+                olds.push(match changes.cleared {
+                    true => None,
+                    false => self.stored_deadline(self.spot_at(place, key), key)?,
+                });
+            }
+        }
+        Ok(olds)
+    }
+
+    /// Notes that the stored deadline of a key was changed.
+    fn note_deadline(&mut self, spot: Spot, key: &[u8], old: Option<u64>, new: Option<u64>) {
+        if old == new {
+            return;
+        }
+        let Spot { partition, place } = spot;
+        let part = self.parts[partition].as_mut().expect("its part is here");
+        part.deadlines[place].change(key, old, new);
+        part.deadlines[place].settle(&Records::of_keys(&self.databases[place], partition));
+    }
+
+    #[inline]
+    fn is_due(&self, spot: Spot, key: &[u8]) -> Result<bool> {
+        let deadline = match self.changed_deadline(spot, key) {
+            Some(deadline) => deadline,
+            None => {
+                let deadlines = &self.part(spot.partition).deadlines[spot.place];
+                if !deadlines.may_be_due(key, self.now_ms) {
+                    return Ok(false);
+                }
+                self.stored_deadline(spot, key)?
+            }
+        };
+        Ok(deadline.is_some_and(|deadline| deadline <= self.now_ms))
     }
 
     /// Removes a key that is due. If it cannot be removed, it stays, and stays due: the next write tells why.
@@ -1054,29 +1146,32 @@ impl Store {
                 store.drop_elements(&elements)?;
                 store.erase_at(spot, key)
             })?,
-            None if self.field_deadline_at(spot, key).is_some() => {
+            None if self.field_deadline_at(spot, key)?.is_some() => {
                 self.together(|store| store.erase_at(spot, key))?;
             }
             None => self.erase_at(spot, key)?,
         }
-        self.part_mut(spot.partition).encodings[spot.place].forget(key);
+        let part = self.part_mut(spot.partition);
+        part.encodings[spot.place].forget(key);
+        part.clocks.forget(spot.place, key);
         self.changed(db, spot.partition, key);
         Ok(())
     }
 
     /// Removes the record of a key, and its deadline.
     fn erase_at(&mut self, spot: Spot, key: &[u8]) -> Result<()> {
-        let Spot { partition, place } = spot;
+        let place = spot.place;
         if let Some(overlay) = &mut self.overlay {
             overlay.remove(place, key)?;
             self.set_field_deadline_at(spot, key, None)?;
         } else {
+            let old = self.stored_deadline(spot, key)?;
             let database = &self.databases[place];
-            if self.part(partition).deadlines[place].get(key).is_some() {
+            if old.is_some() {
                 self.batch.delete(&database.values, key);
                 self.batch.delete(&database.expires, key);
                 self.batch.commit_and_clear(Durability::Deferred)?;
-                self.part_mut(partition).deadlines[place].set(key, None);
+                self.note_deadline(spot, key, old, None);
             } else {
                 database.values.delete_with(key, Durability::Deferred)?;
             }

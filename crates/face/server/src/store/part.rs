@@ -4,11 +4,13 @@ use fastrand::Rng;
 
 use super::Result;
 use super::by_collection::ByCollection;
+use super::clocks::Clocks;
 use super::database::Database;
+use super::deadline_records::Records;
 use super::deadlines::Deadlines;
 use super::elements::{self, Elements};
 use super::encodings::Encodings;
-use super::field_deadlines::{self, FieldTimes};
+use super::field_deadlines::FieldTimes;
 use super::readers::Readers;
 use super::resident::Resident;
 use super::waiters::Waiters;
@@ -29,6 +31,8 @@ pub(crate) struct Part {
     pub(super) field_deadlines: Vec<Deadlines>,
     /// By index of the key spaces.
     pub(super) encodings: Vec<Encodings>,
+    /// The use of keys.
+    pub(super) clocks: Clocks,
     /// By index of the key spaces: whether there may be elements of collections.
     pub(super) has_elements: Vec<bool>,
     /// Collections whose elements are still to be removed.
@@ -50,6 +54,9 @@ pub(crate) struct Part {
     pub(super) unsynced: bool,
 }
 
+/// Bytes that the deadline of a field takes beside its name, about: an entry of a tree's node, and an allocation.
+const FIELD_TIME: usize = 56;
+
 impl Part {
     /// The part of one of so many partitions, without the deadlines of its keys.
     pub(super) fn new(
@@ -65,6 +72,7 @@ impl Part {
             deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
             field_deadlines: (0..databases).map(|_| Deadlines::default()).collect(),
             encodings: (0..databases).map(|_| Encodings::default()).collect(),
+            clocks: Clocks::default(),
             has_elements: vec![false; databases],
             dropped: Vec::new(),
             residents: ByCollection::default(),
@@ -82,15 +90,26 @@ impl Part {
     /// Returns false if the server ends.
     pub(super) fn read(&mut self, databases: &[Database], ending: &Ending) -> Result<bool> {
         for (place, database) in databases.iter().enumerate() {
-            let deadlines = &mut self.deadlines[place];
-            let note = |key: &[u8], deadline| deadlines.set(key, Some(deadline));
-            if !database.read_deadlines(self.number, ending, note)? {
-                return Ok(false);
-            }
             self.has_elements[place] =
                 elements::read_dropped(database, place, self.number, &mut self.dropped)?;
-            let deadlines = &mut self.field_deadlines[place];
-            field_deadlines::read(database, place, self.number, deadlines)?;
+            let of_keys = Records::of_keys(database, self.number);
+            let of_fields = Records::of_fields(database, place, self.number);
+            let indexes = [
+                (of_keys, &mut self.deadlines[place]),
+                (of_fields, &mut self.field_deadlines[place]),
+            ];
+            for (records, deadlines) in indexes {
+                if !records.have_order()? {
+                    *deadlines = Deadlines::without_order();
+                }
+                records.range(b"", None, |entry| {
+                    deadlines.change(entry.at, None, Some(entry.deadline));
+                    !ending.has_begun()
+                })?;
+                if ending.has_begun() {
+                    return Ok(false);
+                }
+            }
         }
         Ok(true)
     }
@@ -103,6 +122,19 @@ impl Part {
         self.residents.retain(|of, _| of.place != place);
         self.field_deadlines[place].clear();
         self.field_times.retain(|of, _| of.place != place);
+    }
+
+    /// Bytes of memory that is known of the keys, about.
+    pub(super) fn bytes(&self) -> usize {
+        let deadlines = self.deadlines.iter().chain(&self.field_deadlines).map(Deadlines::bytes);
+        let encodings = self.encodings.iter().map(Encodings::bytes);
+        let residents = self.residents.values().map(Resident::bytes);
+        let of_fields = |times: &FieldTimes| {
+            times.iter().map(|(_, field)| FIELD_TIME + field.len()).sum::<usize>()
+        };
+        let times = self.field_times.values().map(of_fields);
+        self.clocks.bytes()
+            + deadlines.chain(encodings).chain(residents).chain(times).sum::<usize>()
     }
 
     /// Forgets what is known in DRAM of a collection.

@@ -13,8 +13,8 @@ use halite::{Batch, Database as Halite, KeyRange, KeySpace, ROUTED};
 
 use super::Result;
 use super::database::Database;
+use super::deadline_records;
 use super::elements::{DROPPED, EXPIRING, Elements};
-use super::field_deadlines;
 use crate::random::generator;
 use crate::stored::collection_id;
 
@@ -103,7 +103,7 @@ fn move_deadlines(db: &Halite, database: &Database) -> Result<()> {
         let prefix = [&ROUTED[..], &[number], &EXPIRING.to_be_bytes()].concat();
         for pair in elements.prefix(&prefix)? {
             let (note, record) = pair?;
-            let Some(key) = field_deadlines::key_of(&record) else { continue };
+            let Some(key) = deadline_records::key_of(&record) else { continue };
             let partition = db.partition_of(key);
             if partition != usize::from(number) {
                 let of = Elements { partition, place: 0, id: EXPIRING };

@@ -96,7 +96,7 @@ fn seen(store: &mut Store) -> Seen {
         assert_eq!(store.len(db).unwrap(), keys.len() as u64);
         for key in keys {
             let value = store.get(db, &key).unwrap().unwrap().into_string().unwrap().to_vec();
-            let deadline = store.deadline(db, &key);
+            let deadline = store.deadline(db, &key).unwrap();
             all.push((db, key, value, deadline));
         }
     }
@@ -110,10 +110,12 @@ fn check_deadlines(store: &Store) {
         for pair in database.expires.iter().unwrap() {
             let (key, record) = pair.unwrap();
             let at = u64::from_be_bytes(record[..].try_into().unwrap());
-            let part = store.part(store.partition_of(&key));
-            assert_eq!(part.deadlines[place].get(&key), Some(at));
+            assert_eq!(store.stored_deadline(store.spot_at(place, &key), &key).unwrap(), Some(at));
             assert!(database.values.contains_key(&key).unwrap());
             stored += 1;
+        }
+        for part in store.parts.iter().flatten() {
+            part.deadlines[place].check(&Records::of_keys(database, part.number));
         }
         let parts = store.parts.iter().flatten();
         assert_eq!(parts.map(|part| part.deadlines[place].len()).sum::<usize>(), stored);

@@ -52,7 +52,7 @@ impl Store {
             match next_change(&mut stored, &mut changed) {
                 Some((key, change)) => {
                     if !matches!(change.value, Value::Removed)
-                        && !self.is_due(self.spot_at(place, key), key)
+                        && !self.is_due(self.spot_at(place, key), key)?
                         && visit(key).is_break()
                     {
                         return Ok(());
@@ -61,7 +61,7 @@ impl Store {
                 None => {
                     let Some(pair) = stored.next() else { return Ok(()) };
                     let (key, _) = pair?;
-                    if !self.is_due(self.spot_at(place, &key), &key) && visit(&key).is_break() {
+                    if !self.is_due(self.spot_at(place, &key), &key)? && visit(&key).is_break() {
                         return Ok(());
                     }
                 }
@@ -88,15 +88,22 @@ impl Store {
         let is_due = |key: &[u8]| self.is_due(self.spot_at(place, key), key);
         let values = &self.databases[place].values;
         let count = if cleared { 0 } else { count };
+        // The keys are copied, as the walk must not wait for reads of their deadlines within it.
+        let mut keys = Vec::new();
         let next = values.visit_partition(partition, position, count, |key| {
-            if matches!(changed(key), None | Some(Value::Kept)) && !is_due(key) {
-                visit(key);
+            if matches!(changed(key), None | Some(Value::Kept)) {
+                keys.push(key.to_vec());
             }
         })?;
         let Some(next) = next else { return Ok(None) };
+        for key in &keys {
+            if !is_due(key)? {
+                visit(key);
+            }
+        }
         for (key, change) in changes.into_iter().flat_map(|changes| &changes.keys) {
             let is_here = self.partition_of(key) == partition;
-            if matches!(change.value, Value::Put(_)) && is_here && !is_due(key) {
+            if matches!(change.value, Value::Put(_)) && is_here && !is_due(key)? {
                 visit(key);
             }
         }

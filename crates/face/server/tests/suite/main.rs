@@ -15,6 +15,7 @@ mod command_time;
 mod compatibility;
 mod connection;
 mod ending;
+mod eviction;
 mod expiry;
 mod failed_sync;
 mod fields;

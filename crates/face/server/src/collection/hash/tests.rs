@@ -126,16 +126,16 @@ proptest! {
             model.retain(|_, (_, deadline)| deadline.is_none_or(|deadline| deadline > now));
             prop_assert_eq!(&seen(&mut store, b"h"), &model);
             let first = model.values().filter_map(|(_, deadline)| *deadline).min();
-            let known = store.field_deadline(0, b"h");
+            let known = store.field_deadline(0, b"h").unwrap();
             prop_assert!(first.is_none_or(|first| known.is_some_and(|known| known <= first)));
-            prop_assert_eq!(store.field_deadline(0, b"copy"), None);
+            prop_assert_eq!(store.field_deadline(0, b"copy").unwrap(), None);
         }
         // Without fields, nothing is left.
         for field in 0..12 {
             change(&mut store, |store, hash| hash.remove(store, &[field]).map(drop));
         }
         prop_assert!(!store.contains(0, b"h").unwrap());
-        prop_assert_eq!(store.field_deadline(0, b"h"), None);
+        prop_assert_eq!(store.field_deadline(0, b"h").unwrap(), None);
         while store.reclaim() {}
         prop_assert!(db.find_key_space("db0:elements").unwrap().unwrap().is_empty().unwrap());
     }
