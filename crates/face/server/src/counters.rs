@@ -33,7 +33,8 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Notes that a read found its key, or did not.
+    /// Counts a read that found its key, or did not.
+    #[inline]
     pub(crate) fn note_lookup(&mut self, found: bool) {
         match found {
             true => self.key_hits += 1,

@@ -10,6 +10,7 @@ mod backup;
 mod bitmaps;
 mod blocking;
 mod client_memory;
+mod collection_events;
 mod collections;
 mod command_time;
 mod compatibility;
