@@ -19,9 +19,8 @@ use super::stat::{findings, recovery};
 use crate::engine::EngineArgs;
 use crate::folder::{with_change_log, with_index};
 use crate::interrupt::Interrupt;
+use crate::remote::PASSWORD_VARIABLE;
 use crate::{Error, Result, index, output, size};
-
-pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 
 /// How many partitions a database can have, and so how many threads can serve it.
 const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;

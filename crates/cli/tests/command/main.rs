@@ -18,6 +18,7 @@ mod middle;
 mod objects;
 mod pool;
 mod redis_files;
+mod remote;
 mod run;
 mod serve;
 mod served;

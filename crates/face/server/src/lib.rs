@@ -48,6 +48,7 @@ mod error;
 mod event_loop;
 mod execution;
 mod failure;
+mod flow;
 mod geohash;
 mod glob;
 mod histogram;

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::board::Board;
 use crate::client_memory::ClientMemory;
+use crate::command_stats::AllStats;
 use crate::ending::Ending;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
@@ -42,6 +43,11 @@ pub(crate) struct Shared {
     pub(crate) client_memory: ClientMemory,
     /// When a client last had everything made durable, in milliseconds since 1970.
     pub(crate) saved_ms: AtomicU64,
+    /// The statistics of commands.
+    pub(crate) commands: AllStats,
+    /// The memory that the server accounted for when it started, and the most that it has since, in bytes.
+    pub(crate) memory_at_start: AtomicU64,
+    pub(crate) memory_peak: AtomicU64,
     /// The commands that were slow.
     pub(crate) slowlog: Mutex<Slowlog>,
     /// The latency spikes.
@@ -98,6 +104,9 @@ impl Shared {
             clients: AtomicUsize::new(0),
             client_memory: ClientMemory::new(bells.len()),
             saved_ms: AtomicU64::new(0),
+            commands: AllStats::new(bells.len()),
+            memory_at_start: AtomicU64::new(0),
+            memory_peak: AtomicU64::new(0),
             slowlog: Mutex::default(),
             latency: Mutex::default(),
             board: Board::new(bells.len()),

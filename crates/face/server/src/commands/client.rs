@@ -200,6 +200,8 @@ struct Filter {
     addr: Option<String>,
     laddr: Option<String>,
     class: Option<Class>,
+    /// The fewest seconds since it connected.
+    age_s: Option<u64>,
     spare_me: bool,
 }
 
@@ -219,6 +221,12 @@ impl Filter {
                 () if is(word, "ADDR") => filter.addr = Some(text()),
                 () if is(word, "LADDR") => filter.laddr = Some(text()),
                 () if is(word, "TYPE") => filter.class = Some(Class::parse(value)?),
+                () if is(word, "MAXAGE") => {
+                    let age =
+                        parse_i64(value).ok_or("ERR maxage is not an integer or out of range")?;
+                    let age = u64::try_from(age).ok().filter(|&age| age > 0);
+                    filter.age_s = Some(age.ok_or("ERR maxage should be greater than 0")?);
+                }
                 () if is(word, "USER") => {
                     if value != b"default" {
                         return Err(Failure::quoting("ERR No such user '", value, "'"));
@@ -243,6 +251,7 @@ impl Filter {
         };
         self.class.is_none_or(|class| class.has(client))
             && self.id.is_none_or(|id| id == client.id)
+            && self.age_s.is_none_or(|age| client.age_s >= age)
             && is_addr(&self.addr, client.addr)
             && is_addr(&self.laddr, client.laddr)
     }
@@ -360,7 +369,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Describes this connection.",
         "KILL <ip:port>",
         "    Disconnects a client.",
-        "KILL [ID <id>] [ADDR <ip:port>] [LADDR <ip:port>] [TYPE normal|pubsub] [USER <name>] [SKIPME yes|no]",
+        "KILL [ID <id>] [ADDR <ip:port>] [LADDR <ip:port>] [TYPE normal|pubsub] [USER <name>] [MAXAGE <seconds>] [SKIPME yes|no]",
         "    Disconnects the clients that fit.",
         "LIST [TYPE normal|pubsub] [ID <id> ...]",
         "    Describes connections.",

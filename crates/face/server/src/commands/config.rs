@@ -460,6 +460,7 @@ fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> {
 }
 
 pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
+    call.service.shared.commands.reset();
     call.service.change(|common| common.resets += 1);
     call.reply().ok();
     Ok(())

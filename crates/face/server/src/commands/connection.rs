@@ -93,6 +93,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
         None => true,
     };
     if user != b"default" || !right {
+        call.service.counters.denied_auths += 1;
         return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
     }
     call.client.authenticated = true;

@@ -17,6 +17,7 @@ pub(crate) mod connection;
 mod counters;
 mod debug;
 mod digest;
+mod documentation;
 mod expiry;
 mod field_options;
 mod fields;

@@ -103,7 +103,7 @@ fn serve(service: &mut Service, place: usize, connection: &mut Connection, clien
     }
     if !connection.has_requests {
         match connection.receive() {
-            Ok(len) => service.counters.input_bytes += len as u64,
+            Ok(len) => service.counters.note_read(len),
             Err(_) => client.killed = true,
         }
     }
@@ -115,7 +115,7 @@ fn serve(service: &mut Service, place: usize, connection: &mut Connection, clien
     }
     while connection.writable && connection.output.unsent() > 0 {
         match connection.send(&mut service.spares) {
-            Ok(len) => service.counters.output_bytes += len as u64,
+            Ok(len) => service.counters.note_sent(len),
             Err(_) => {
                 client.killed = true;
                 break;

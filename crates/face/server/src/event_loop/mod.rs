@@ -436,7 +436,7 @@ impl EventLoop {
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
-                    self.service.counters.input_bytes += len as u64;
+                    self.service.counters.note_read(len);
                     if len > 0 {
                         client.active_at = self.service.now;
                     }
@@ -592,7 +592,7 @@ impl EventLoop {
         }
         match connection.send(&mut self.service.spares) {
             Ok(len) => {
-                self.service.counters.output_bytes += len as u64;
+                self.service.counters.note_sent(len);
                 if len > 0 {
                     client.active_at = self.service.now;
                 }
@@ -675,7 +675,8 @@ impl EventLoop {
                 break;
             }
         }
-        let service = &self.service;
+        let service = &mut self.service;
+        service.flow.note(service.now, &service.counters);
         self.shared.board.write(
             service.thread,
             Note {
@@ -695,6 +696,7 @@ impl EventLoop {
             self.accept();
         }
         if self.ticks.is_multiple_of(TICKS_PER_SECOND) {
+            self.service.note_memory();
             self.look_after_connections();
         }
     }

@@ -301,6 +301,8 @@ fn needs(service: &Service, peers: &Peers, client: &Client, admitted: Admitted<'
             add_needs(service, peers, admitted, false, &mut needs);
             if client.needs_all_parts && admitted.command().is(flags::SCRIPT) {
                 needs.parts = PartitionSet::first(service.store.partitions());
+                // It may also be INFO for which it begins anew.
+                needs.reports = true;
             }
         }
     }
@@ -332,7 +334,6 @@ fn add_needs(
     } else if command.is(flags::ALL_THREADS) {
         needs.reports = true;
         needs.details.clients |= command.group == Group::Connection;
-        needs.details.commands |= command.is(flags::TIMES);
         needs.parts = needs.parts.or(peers.lender.own());
     }
 }

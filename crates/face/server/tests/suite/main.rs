@@ -28,6 +28,7 @@ mod lists;
 mod loading;
 mod monitor;
 mod notifications;
+mod operations;
 mod pipelines;
 mod protocol;
 mod pubsub;
