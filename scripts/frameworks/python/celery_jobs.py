@@ -1,10 +1,14 @@
-"""Celery with the server as its broker and for its results: tasks at once, with a countdown, and tried again."""
+"""Celery with the server as its broker and for its results: tasks at once, with a countdown, and tried again.
+
+Its worker may end when it loses the broker, on Redis as here: it is started again, as a service manager does. Tasks
+that it had taken come back after the visibility timeout.
+"""
 
 import sys
 
 from celery import Celery
 
-from driver import HOST, PORT, SCENARIO, URL, Record, run, until, version, work_across_a_kill, worker
+from driver import HOST, PORT, SCENARIO, URL, Record, run, supervise, until, version, work_across_a_kill, worker
 
 record = Record()
 app = Celery("celery_jobs", broker=URL + "/0", backend=URL + "/1")
@@ -12,7 +16,7 @@ app.conf.update(
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"visibility_timeout": 8, "socket_timeout": 5},
+    broker_transport_options={"visibility_timeout": 5, "socket_timeout": 5},
     broker_pool_limit=1,
     redis_socket_timeout=5,
     worker_prefetch_multiplier=1,
@@ -37,7 +41,7 @@ def twice(self, name):
 
 def start():
     version("celery")
-    worker(sys.executable, "-B", "celery_jobs.py", SCENARIO, HOST, PORT, "worker")
+    worker(sys.executable, "-B", "celery_jobs.py", SCENARIO, HOST, PORT, "service")
 
 
 def results():
@@ -70,5 +74,7 @@ def retries():
 if __name__ == "__main__":
     if sys.argv[-1] == "worker":
         app.worker_main(["worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "ERROR", "--without-mingle", "--without-gossip"])
+    elif sys.argv[-1] == "service":
+        supervise(*[sys.executable, "-B", *sys.argv[:-1], "worker"])
     else:
         run({"results": results, "retries": retries})

@@ -101,6 +101,14 @@ def worker(*command):
     return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL)
 
 
+def supervise(*command):
+    """Starts a worker whenever it has ended, as a service manager does."""
+    deadline = time.monotonic() + 100
+    while time.monotonic() < deadline:
+        worker(*command).wait()
+        time.sleep(0.3)
+
+
 def work_across_a_kill(record, enqueue, pause=0.005, least=30, before=1.5):
     """Enqueues jobs across a kill: each acknowledged one must be done. Returns the producer."""
     until("the worker works", lambda: enqueue("first") is not False and record.done())
@@ -110,7 +118,10 @@ def work_across_a_kill(record, enqueue, pause=0.005, least=30, before=1.5):
     done = len(record.done())
     until("jobs are done again", lambda: len(record.done()) > done + least)
     producer.stop()
-    until("all acknowledged jobs are done", lambda: not producer.lost(record.done()))
+    try:
+        until("all acknowledged jobs are done", lambda: not producer.lost(record.done()))
+    except AssertionError as late:
+        raise AssertionError(f"{len(producer.lost(record.done()))} of {len(producer.acknowledged)} jobs are lost") from late
     return producer
 
 

@@ -3,7 +3,9 @@ require "set"
 require "tempfile"
 
 $stdout.sync = true
-SCENARIO, HOST, PORT = ARGV
+# A worker is another process, whose arguments are its framework's: it is told by the environment.
+ENV["DRIVER"] ||= ARGV.join(" ")
+SCENARIO, HOST, PORT = ENV["DRIVER"].split
 URL = "redis://#{HOST}:#{PORT}"
 ENV["RECORD"] ||= Tempfile.create("record").path
 
@@ -60,7 +62,9 @@ end
 # the server is killed may be lost, on Redis as here.
 def gate = "#{ENV["RECORD"]}.gate"
 
-def wait_at_gate = sleep(0.02) until File.exist?(gate)
+def wait_at_gate
+  sleep 0.02 until File.exist?(gate)
+end
 
 # Produces across a kill, in which each of the workers is in a job that waits; everything acknowledged must be done.
 def across(waiting, enqueue_waiting, pause: 0.01, &enqueue)
