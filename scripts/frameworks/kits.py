@@ -244,7 +244,6 @@ def scenarios():
         ("ioredis", node, "ioredis.mjs", "queue scripts"),
         ("bullmq", node, "bullmq.mjs", "jobs delayed retried flows"),
         ("bull", node, "bull.mjs", "jobs"),
-        ("bee-queue", node, "bull.mjs", "bee"),
         ("socket.io-redis-adapter", node, "socketio.mjs", "adapter sharded"),
         ("socket.io-streams-adapter", node, "socketio.mjs", "streams"),
         ("rate-limiter-flexible", node, "limits.mjs", "limiter"),

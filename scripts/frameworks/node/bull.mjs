@@ -1,5 +1,5 @@
-// Bull and Bee-Queue: jobs across a kill.
-import { check, host, kill, lost, port, produce, require, run, scenario, sleep, until, version } from "./driver.mjs";
+// Bull: jobs at once, delayed, and tried again.
+import { host, kill, lost, port, produce, require, run, sleep, until, version } from "./driver.mjs";
 
 async function across(add, done) {
   const producer = produce(add, 3);
@@ -31,18 +31,4 @@ async function jobs() {
   return across((n) => queue.add({ n }, { attempts: 10, backoff: 300, delay: n % 3 ? 0 : 500 }), done);
 }
 
-async function bee() {
-  version("bee-queue");
-  const Queue = require("bee-queue");
-  const redis = { host, port, retry_strategy: () => 100 };
-  const make = (options) => new Queue("queue", { redis, stallInterval: 2000, ...options }).on("error", () => {});
-  const [adder, worker] = [make({ isWorker: false }), make({ removeOnSuccess: true })];
-  const done = new Set();
-  worker.process(5, async (job) => done.add(`job${job.data.n}`).size);
-  await Promise.all([adder.ready(), worker.ready()]);
-  worker.checkStalledJobs(2000, () => {});
-  return across((n) => adder.createJob({ n }).retries(10).save(), done);
-}
-
-check(["jobs", "bee"].includes(scenario), "no such scenario");
-run({ jobs, bee });
+run({ jobs });

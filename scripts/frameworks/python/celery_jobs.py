@@ -8,15 +8,18 @@ import sys
 
 from celery import Celery
 
-from driver import HOST, PORT, SCENARIO, URL, Record, run, supervise, until, version, work_across_a_kill, worker
+from driver import HOST, PORT, SCENARIO, URL, Gate, Record, run, supervise, until, version, work_across_a_kill, worker
 
 record = Record()
+gate = Gate(record)
+THREADS = 4
 app = Celery("celery_jobs", broker=URL + "/0", backend=URL + "/1")
 app.conf.update(
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     broker_connection_retry_on_startup=True,
-    broker_transport_options={"visibility_timeout": 5, "socket_timeout": 5},
+    broker_transport_options={"visibility_timeout": 5, "unacked_restore_interval": 1, "unacked_restore_throttle": 1,
+                              "socket_timeout": 5},
     broker_pool_limit=1,
     redis_socket_timeout=5,
     worker_prefetch_multiplier=1,
@@ -27,12 +30,14 @@ app.conf.update(
 
 @app.task
 def job(name):
+    gate.stand(name)
     record.add(name)
     return name
 
 
 @app.task(bind=True, max_retries=10)
 def twice(self, name):
+    gate.stand(name)
     if self.request.retries == 0:
         raise self.retry(countdown=0.5)
     record.add(name)
@@ -53,7 +58,7 @@ def results():
             return
         kept[name] = job.apply_async((name,), countdown=0.5 if name.endswith("5") else None)
 
-    producer = work_across_a_kill(record, enqueue, pause=0.02)
+    producer = work_across_a_kill(record, enqueue, pause=0.02, gate=gate, workers=THREADS)
     until("every result is there", lambda: all(kept[name].get(timeout=3) == name for name in producer.acknowledged))
     return f"{len(producer.acknowledged)} tasks and their results"
 
@@ -67,13 +72,13 @@ def retries():
             twice.apply_async((name,))
             sent.add(name)
 
-    producer = work_across_a_kill(record, enqueue, pause=0.02)
+    producer = work_across_a_kill(record, enqueue, pause=0.02, gate=gate, workers=THREADS)
     return f"{len(producer.acknowledged)} tasks, each tried again"
 
 
 if __name__ == "__main__":
     if sys.argv[-1] == "worker":
-        app.worker_main(["worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "ERROR", "--without-mingle", "--without-gossip"])
+        app.worker_main(["worker", "--pool", "threads", "--concurrency", str(THREADS), "--loglevel", "ERROR", "--without-mingle", "--without-gossip"])
     elif sys.argv[-1] == "service":
         supervise(*[sys.executable, "-B", *sys.argv[:-1], "worker"])
     else:

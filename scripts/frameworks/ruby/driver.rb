@@ -77,7 +77,12 @@ def across(waiting, enqueue_waiting, pause: 0.01, &enqueue)
   done = Record.done.size
   wait_until("jobs are done again") { Record.done.size > done + 30 }
   stop.call
-  wait_until("all acknowledged jobs are done") { (Set.new(acknowledged) - Record.done).empty? }
+  lost = -> { Set.new(acknowledged) - Record.done }
+  begin
+    wait_until("all acknowledged jobs are done") { lost.call.empty? }
+  rescue StandardError
+    raise "#{lost.call.size} of #{acknowledged.size} jobs are lost: #{lost.call.first(10)}"
+  end
   "#{acknowledged.size} jobs"
 end
 
