@@ -25,7 +25,7 @@ Examples:
   halite dump ./data | gzip > backup.tsv.gz
   halite dump ./data --json                    JSON lines
   halite dump ./data --space people | halite load ./data - --space copy
-  halite dump ./data --rdb dump.rdb            a file that Redis 7.2 and later read
+  halite dump ./data --rdb dump.rdb            a file that Redis 7.0 and later read
   halite dump --server 127.0.0.1:6379 all.tsv  what a server has open, as it is at one moment
 
 The formats are those of `halite load --help`, and any bytes come back the same. Records of `db0`
@@ -56,7 +56,7 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "NAME")]
     space: Option<String>,
 
-    /// Write a file of Redis, in version 11 of its format; the default for *.rdb
+    /// Write a file of Redis, for 7.0 and later, or 7.4 if fields of hashes expire; the default for *.rdb
     #[arg(long, conflicts_with_all = ["format", "json"])]
     rdb: bool,
 

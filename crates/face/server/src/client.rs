@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
 use crate::commands::Command;
+use crate::migration::Migration;
 use crate::pubsub::{Kind, Subscriptions};
 use crate::reply::Protocol;
 use crate::store::Watch;
@@ -49,6 +50,8 @@ pub(crate) struct Client {
     pub(crate) next_post: u64,
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
+    /// The migration that its request at the front waits for.
+    pub(crate) migration: Option<Migration>,
     pub(crate) replies: Replies,
     /// Its request has been rolled back, because it needs partitions that were not here.
     pub(crate) needs_all_parts: bool,
@@ -137,6 +140,7 @@ impl Client {
             acts_for: id,
             next_post: 0,
             backup: None,
+            migration: None,
             replies: Replies::All,
             needs_all_parts: false,
             no_evict: false,
@@ -217,6 +221,19 @@ impl Client {
         {
             tracking.note(command);
         }
+    }
+
+    /// Whether its migration, or its backup, has nothing for it yet.
+    pub(crate) fn awaits(&self, of_migration: bool) -> bool {
+        match of_migration {
+            true => self.migration.as_ref().is_some_and(|migration| !migration.is_ready()),
+            false => self.backup.as_ref().is_some_and(|backup| !backup.is_ready()),
+        }
+    }
+
+    /// Whether it awaits neither.
+    pub(crate) fn has_what_it_awaits(&self) -> bool {
+        !self.awaits(true) && !self.awaits(false)
     }
 
     /// The line of CLIENT LIST.

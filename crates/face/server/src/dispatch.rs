@@ -29,7 +29,7 @@ pub(crate) enum Dispatched {
     Stalled,
     /// It must wait for replies to the requests before it.
     Unanswered,
-    /// It must wait for the next piece of a backup.
+    /// It must wait for the next piece of a backup, or for the end of a migration.
     Awaiting,
     /// It waits for parts, or reports, of other threads.
     Away,

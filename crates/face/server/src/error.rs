@@ -74,6 +74,13 @@ pub enum Error {
     #[error("writes could not be made durable, and none was acknowledged since: {0}")]
     Sync(#[source] Arc<halite::Error>),
 
+    /// A value of Redis' files cannot be stored, or one that is stored cannot be read.
+    #[error("{why}")]
+    Value {
+        /// The reason.
+        why: String,
+    },
+
     /// The database failed.
     #[error(transparent)]
     Database(#[from] halite::Error),

@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) backs_up: AtomicBool,
     /// The thread of the last one.
     pub(crate) backup: Mutex<Option<JoinHandle<()>>>,
+    /// Migrations that clients wait for.
+    pub(crate) migrations: AtomicUsize,
     /// How many keys there are, as far as that takes long to find.
     pub(crate) key_counts: KeyCounts,
     /// The subscriptions of all clients.
@@ -112,6 +114,7 @@ impl Shared {
             board: Board::new(bells.len()),
             backs_up: AtomicBool::new(false),
             backup: Mutex::default(),
+            migrations: AtomicUsize::new(0),
             key_counts: KeyCounts::default(),
             registry: Arc::new(Registry::new(bells.len())),
             inboxes: bells.iter().map(|_| Inbox::default()).collect(),

@@ -44,7 +44,7 @@ impl<'a> Admission<'a> {
 pub(crate) enum Delay {
     /// The end of a pause.
     Pause,
-    /// The next piece of the client's backup.
+    /// The next piece of the client's backup, or the end of its migration.
     Backup,
 }
 
@@ -91,10 +91,10 @@ fn may_disturb(command: &Command, args: Args<'_>) -> bool {
     is_allowed && (command.name != "shutdown" || args.iter().any(|word| is(word, "NOSAVE")))
 }
 
-/// Whether a command has to wait for the next piece of the client's backup.
+/// Whether a command has to wait for the next piece of the client's backup, or for the end of its migration.
 #[inline]
 fn awaits(client: &Client, command: &Command) -> bool {
-    command.is(flags::AWAITS) && client.backup.as_ref().is_some_and(|backup| !backup.is_ready())
+    command.is(flags::AWAITS) && client.awaits(command.is(flags::WRITE))
 }
 
 fn check(service: &Service, client: &Client, command: &'static Command, args: Args<'_>) -> Outcome {

@@ -34,7 +34,6 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::ahead::{AHEAD, Ahead};
-use crate::backup::Backup;
 use crate::board::Note;
 use crate::client::Client;
 use crate::collection::hash;
@@ -97,7 +96,7 @@ pub(crate) struct EventLoop {
     unready: Vec<usize>,
     /// The partitions that were served when those were last looked at.
     ready: PartitionSet,
-    /// Connections whose next request waits for a piece of a backup.
+    /// Connections whose next request waits for a piece of a backup, or for the end of a migration.
     awaiting: Vec<usize>,
     /// Connections whose next request waits for room or for a part, and whether there may be some.
     stalled: Vec<usize>,
@@ -530,6 +529,10 @@ impl EventLoop {
                     connection.waits_for = Dispatched::Done;
                 }
                 Dispatched::Unready => self.unready.push(place),
+                Dispatched::Waiting if client.migration.is_some() => {
+                    connection.waits_for = Dispatched::Awaiting;
+                    self.awaiting.push(place);
+                }
                 Dispatched::Awaiting => self.awaiting.push(place),
                 Dispatched::Done
                 | Dispatched::Unanswered
@@ -633,12 +636,10 @@ impl EventLoop {
         }
     }
 
-    /// Lets connections go on for whose backups there is a piece.
+    /// Lets connections go on for whose backups there is a piece, and those whose migrations have ended.
     fn resume_awaiting(&mut self) {
         let client = |place: usize| self.service.clients.get(place);
-        let is_ready = |place: &mut usize| {
-            client(*place).is_none_or(|client| client.backup.as_ref().is_none_or(Backup::is_ready))
-        };
+        let is_ready = |place: &mut usize| client(*place).is_none_or(Client::has_what_it_awaits);
         for place in self.awaiting.extract_if(.., is_ready).collect::<Vec<_>>() {
             self.resume(place, Dispatched::Awaiting);
         }

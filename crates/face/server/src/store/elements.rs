@@ -292,6 +292,14 @@ impl Store {
         self.part_mut(of.partition).residents.remove(of);
     }
 
+    /// Forgets what is known in DRAM of all collections of the parts here, outside of transactions.
+    pub(crate) fn forget_all_residents(&mut self) {
+        for part in self.parts.iter_mut().flatten() {
+            part.residents.clear();
+            part.field_times.clear();
+        }
+    }
+
     pub(super) fn touch_resident(&mut self, of: &Elements) {
         if let Some(overlay) = &mut self.overlay {
             overlay.touched.insert(*of);

@@ -15,6 +15,7 @@ mod collections;
 mod command_time;
 mod compatibility;
 mod connection;
+mod dump;
 mod ending;
 mod expiry;
 mod failed_sync;
