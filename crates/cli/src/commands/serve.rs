@@ -122,6 +122,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", conflicts_with = "requirepass")]
     requirepass_file: Option<PathBuf>,
 
+    /// Take the users, their passwords' digests and their rights from FILE, which must exist: a line `user <name>
+    /// <rule> ...` for each, as ACL LIST shows them and ACL SAVE writes them
+    #[arg(long, value_name = "FILE")]
+    aclfile: Option<PathBuf>,
+
     /// The most clients at a time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     maxclients: u32,
@@ -158,7 +163,6 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) fn run(&self) -> Result<()> {
         let mut config = self.configure(Config::default())?;
-        let protected = config.requirepass.is_some();
         let clients = config.client_count_max;
         raise_descriptor_limit(clients);
         // The sockets come before the database: if an address is taken, no database is created.
@@ -168,6 +172,7 @@ impl Serve {
         config.threads = Some(self.threads_on(db.stats().domain));
         let (banner, stats) = (self.banner(&db, is_new), db.stats());
         let server = Server::on(sockets, db, config)?;
+        let protected = server.asks_for_password();
         let metrics = server.metrics_addr();
         shut_down_on_signals(server.handle())?;
 
@@ -252,6 +257,7 @@ impl Serve {
         config.bind.clone_from(&self.bind);
         config.port = self.port;
         config.requirepass = self.password()?;
+        config.acl_file.clone_from(&self.aclfile);
         config.sync = self.sync();
         config.metrics = self.metrics;
         config.debug_command = self.enable_debug_command;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::acl::Login;
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
 use crate::commands::Command;
@@ -30,6 +31,7 @@ pub(crate) struct Client {
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,
+    pub(crate) login: Login,
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
@@ -127,6 +129,7 @@ impl Client {
             db: 0,
             protocol: Protocol::default(),
             authenticated: false,
+            login: Login::default(),
             queue: None,
             watches: Vec::new(),
             watches_len: 0,
@@ -261,7 +264,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
              ssub={} multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
-             rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user=default \
+             rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.addr,
@@ -283,6 +286,7 @@ impl Client {
             buffers.outputs,
             if buffers.output_len > 0 { "rw" } else { "r" },
             self.last_command,
+            String::from_utf8_lossy(&self.login.user().name),
             self.redirect(),
             self.protocol.number(),
             self.lib_name,

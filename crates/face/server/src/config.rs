@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{DebugCommand, SyncPolicy, client_memory};
@@ -17,8 +18,11 @@ pub struct Config {
     /// The number of threads, at most one a partition of the database, and one a partition if it is
     /// not given.
     pub threads: Option<usize>,
-    /// The password that clients must send before any other command is executed.
+    /// The password of the default user, which clients must send before any other command is executed.
     pub requirepass: Option<String>,
+    /// The file of the users, which has to exist; `None`: the default user is the only one at the start. If the file has
+    /// no default user, that has all rights, and the password above.
+    pub acl_file: Option<PathBuf>,
     /// When a write is durable on an ordinary file.
     pub sync: SyncPolicy,
     /// Which clients may use DEBUG.
@@ -57,6 +61,7 @@ impl Default for Config {
             port: 6379,
             threads: None,
             requirepass: None,
+            acl_file: None,
             sync: SyncPolicy::default(),
             debug_command: DebugCommand::default(),
             databases: 16,
@@ -80,6 +85,7 @@ impl fmt::Debug for Config {
             .field("port", &self.port)
             .field("threads", &self.threads)
             .field("requirepass", &self.requirepass.as_ref().map(|_| "<not shown>"))
+            .field("acl_file", &self.acl_file)
             .field("sync", &self.sync)
             .field("debug_command", &self.debug_command)
             .field("databases", &self.databases)

@@ -25,6 +25,13 @@ pub enum Error {
     #[error("a server has at least one database, not 0")]
     NoDatabase,
 
+    /// The file of the users cannot be read, or has wrong lines.
+    #[error("{why}")]
+    Users {
+        /// The wrong lines with their numbers, or the reason.
+        why: String,
+    },
+
     /// A text names no [`crate::SyncPolicy`].
     #[error("`{text}` is no sync policy; say always, interval=<ms> or never")]
     SyncPolicy {

@@ -18,6 +18,7 @@
 //! meanwhile. `answers` keeps the replies of a connection in order.
 #![forbid(unsafe_code)]
 
+mod acl;
 mod admission;
 mod ahead;
 mod answer;
@@ -91,6 +92,7 @@ mod transaction;
 mod wait;
 mod waiting;
 
+pub use acl::listed_rules;
 pub use config::{Config, Limits, OutputLimits};
 pub use databases::database_places;
 pub use debug_command::DebugCommand;

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
+use crate::acl::User;
 use crate::client::Client;
 use crate::command_stats::Calls;
 use crate::counters::Counters;
@@ -50,6 +52,7 @@ pub(crate) struct Line {
     pub(crate) id: u64,
     pub(crate) addr: SocketAddr,
     pub(crate) laddr: SocketAddr,
+    pub(crate) user: Arc<User>,
     /// Whether the client waits for keys.
     pub(crate) waits: bool,
     /// Whether it is subscribed to something.
@@ -104,6 +107,7 @@ impl Line {
             id: client.id,
             addr: client.addr,
             laddr: client.laddr,
+            user: Arc::clone(client.login.user()),
             waits: client.wait.is_some(),
             is_subscriber: client.is_subscriber(),
             text,

@@ -9,6 +9,7 @@ use std::thread;
 use halite::Domain;
 use mio::{Poll, Waker};
 
+use crate::acl::{self, Acl};
 use crate::event_loop::{self, EventLoop};
 use crate::loader::Loader;
 use crate::loading::Loading;
@@ -74,7 +75,7 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Bind`] if an address is taken or not ours, [`Error::NoAddress`],
-    /// [`Error::NoDatabase`], and the errors of the database.
+    /// [`Error::NoDatabase`], [`Error::Users`], and the errors of the database.
     pub fn bind(db: halite::Database, config: Config) -> Result<Self, Error> {
         let sockets = Sockets::bind(&config)?;
         Self::on(sockets, db, config)
@@ -83,13 +84,14 @@ impl Server {
     /// [`Server::bind`] with sockets that were bound before there was a database, by the same `config`.
     ///
     /// # Errors
-    /// [`Error::NoDatabase`], and the errors of the database.
+    /// [`Error::NoDatabase`], [`Error::Users`], and the errors of the database.
     pub fn on(sockets: Sockets, db: halite::Database, config: Config) -> Result<Self, Error> {
         if config.databases == 0 {
             return Err(Error::NoDatabase);
         }
         let Sockets { listeners, addrs, metrics } = sockets;
         let mut settings = Settings::new(&config, addrs[0].port());
+        let acl = users_of_file(&settings)?;
         let domain = db.domain();
         settings.in_memory = domain == Domain::Volatile;
         let partitions = db.partitions();
@@ -117,6 +119,9 @@ impl Server {
         let ready = if is_ready { PartitionSet::first(partitions) } else { PartitionSet::EMPTY };
         let loading = Loading::new(threads, partitions, ready);
         let shared = Arc::new(Shared::new(settings, Arc::clone(&bells), loading));
+        if let Some(acl) = acl {
+            shared.change(|common| common.acl = Arc::new(acl));
+        }
         let handle = Handle { shared: Arc::clone(&shared) };
 
         let metrics = metrics.map(|listener| Metrics::new(listener, db.clone(), shared.clone()));
@@ -151,6 +156,12 @@ impl Server {
             event_loops.push(EventLoop::new(poll, listeners, service, peers, domain)?);
         }
         Ok(Self { event_loops, addrs, metrics, loader, client_count_max, handle })
+    }
+
+    /// Whether clients have to authenticate, initially.
+    #[must_use]
+    pub fn asks_for_password(&self) -> bool {
+        self.handle.shared.common().0.acl.asks_for_password()
     }
 
     /// The addresses that clients can connect to.
@@ -249,6 +260,14 @@ impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
     }
+}
+
+/// The users of the file, if there is one.
+fn users_of_file(settings: &Settings) -> Result<Option<Acl>, Error> {
+    let Some(path) = &settings.acl_file else { return Ok(None) };
+    let password = settings.requirepass.as_deref();
+    let loaded = acl::file::load(path, password, settings.acl_all_channels);
+    loaded.map(Some).map_err(|why| Error::Users { why })
 }
 
 /// Bytes of a thread's stack: the tables of scripts may lie in each other, and so may the calls that convert them.

@@ -1,5 +1,6 @@
 //! The configuration that clients can read, and change in part, while the server runs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::inline_limits::InlineLimits;
@@ -10,7 +11,14 @@ use crate::{Config, DebugCommand, Limits, OutputLimits, SyncPolicy};
 /// The configuration as it is now.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    /// The password of the default user that was configured or set last.
     pub(crate) requirepass: Option<String>,
+    /// The file of the users.
+    pub(crate) acl_file: Option<PathBuf>,
+    /// The refusals that ACL LOG keeps.
+    pub(crate) acl_log_len_max: usize,
+    /// Whether new users, and selectors, begin with all channels.
+    pub(crate) acl_all_channels: bool,
     /// The number of threads.
     pub(crate) threads: usize,
     pub(crate) client_count_max: usize,
@@ -100,6 +108,9 @@ impl Settings {
     pub(crate) fn new(config: &Config, port: u16) -> Self {
         let bind: Vec<_> = config.bind.iter().map(ToString::to_string).collect();
         Self {
+            acl_file: config.acl_file.clone(),
+            acl_log_len_max: 128,
+            acl_all_channels: false,
             requirepass: config.requirepass.clone().filter(|password| !password.is_empty()),
             threads: 1,
             client_count_max: config.client_count_max,

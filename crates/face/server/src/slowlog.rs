@@ -96,6 +96,8 @@ mod tests {
                 "config set maxclients 5 RequirePass (redacted)",
             ),
             ("SET auth secret", "SET auth secret"),
+            ("ACL SetUser name >secret", "ACL SetUser (redacted) (redacted)"),
+            ("ACL CAT read", "ACL CAT read"),
             (
                 "MIGRATE h 1 k 0 5 AUTH2 name secret KEYS a",
                 "MIGRATE h 1 k 0 5 AUTH2 (redacted) (redacted) KEYS a",

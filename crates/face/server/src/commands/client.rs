@@ -200,6 +200,7 @@ struct Filter {
     addr: Option<String>,
     laddr: Option<String>,
     class: Option<Class>,
+    user: Option<Box<[u8]>>,
     spare_me: bool,
 }
 
@@ -220,9 +221,10 @@ impl Filter {
                 () if is(word, "LADDR") => filter.laddr = Some(text()),
                 () if is(word, "TYPE") => filter.class = Some(Class::parse(value)?),
                 () if is(word, "USER") => {
-                    if value != b"default" {
-                        return Err(Failure::quoting("ERR No such user '", value, "'"));
-                    }
+                    let user = call.service.acl.find(value);
+                    let user =
+                        user.ok_or_else(|| Failure::quoting("ERR No such user '", value, "'"))?;
+                    filter.user = Some(user.name.clone());
                 }
                 () if is(word, "SKIPME") => {
                     filter.spare_me = match () {
@@ -243,6 +245,7 @@ impl Filter {
         };
         self.class.is_none_or(|class| class.has(client))
             && self.id.is_none_or(|id| id == client.id)
+            && self.user.as_ref().is_none_or(|name| *name == client.user.name)
             && is_addr(&self.addr, client.addr)
             && is_addr(&self.laddr, client.laddr)
     }

@@ -1,5 +1,6 @@
 //! CONFIG: the settings that clients can read, and those that they can change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::Call;
@@ -55,6 +56,37 @@ const SLOWLOG_LEN_MAX: i64 = 100_000;
 const SCRIPT_MEMORY_MIN: usize = 4 << 20;
 
 static PARAMETERS: &[Parameter] = &[
+    settable(
+        "acl-pubsub-default",
+        |service| {
+            if service.settings.acl_all_channels { "allchannels" } else { "resetchannels" }
+                .to_owned()
+        },
+        |settings, value| {
+            settings.acl_all_channels = match value.to_ascii_lowercase().as_slice() {
+                b"allchannels" => true,
+                b"resetchannels" => false,
+                _ => {
+                    let why =
+                        "argument(s) must be one of the following: allchannels, resetchannels";
+                    return Err(why.to_owned());
+                }
+            };
+            Ok(())
+        },
+    ),
+    fixed("aclfile", |service| {
+        let file = service.settings.acl_file.as_ref();
+        file.map_or_else(String::new, |file| file.display().to_string())
+    }),
+    settable(
+        "acllog-max-len",
+        |service| service.settings.acl_log_len_max.to_string(),
+        |settings, value| {
+            settings.acl_log_len_max = integer(value, 0..=SLOWLOG_LEN_MAX)? as usize;
+            Ok(())
+        },
+    ),
     fixed("appendfsync", |service| {
         let name = match service.settings.sync {
             SyncPolicy::Always => "always",
@@ -337,7 +369,7 @@ static PARAMETERS: &[Parameter] = &[
 /// Settings that Redis has and this server has not, or not as one that could be another.
 #[rustfmt::skip]
 static OTHER_NAMES: &[&str] = &[
-    "acl-pubsub-default", "aclfile", "acllog-max-len", "active-defrag-cycle-max",
+    "active-defrag-cycle-max",
     "active-defrag-cycle-min", "active-defrag-ignore-bytes", "active-defrag-max-scan-fields", "active-defrag-threshold-lower",
     "active-defrag-threshold-upper", "active-expire-effort", "activedefrag", "activerehashing",
     "always-show-logo", "aof-disable-auto-gc", "aof-load-truncated", "aof-rewrite-incremental-fsync",
@@ -411,13 +443,16 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         return Err(SYNTAX.into());
     }
     let words = call.args.from(2);
-    call.service.change(|common| {
+    call.service.change_users(call.client, |common| {
         let settings = change(&common.settings, words)?;
         common.settings = settings;
+        let mut names = words.iter().step_by(2);
+        if names.any(|name| crate::call::is(name, "requirepass")) {
+            let password = common.settings.requirepass.as_deref();
+            common.acl = Arc::new(common.acl.with_default_password(password));
+        }
         Outcome::Ok(())
     })?;
-    // The clients of other threads are treated alike.
-    call.client.authenticated |= call.service.settings.requirepass.is_some();
     call.reply().ok();
     Ok(())
 }

@@ -18,6 +18,11 @@ pub(super) struct KeySpec {
 }
 
 impl KeySpec {
+    /// Whether COMMAND tells of these keys: not of those behind a word that may be anywhere.
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(self.keys.more, MoreKeys::Behind(..)) || self.keys.first <= self.keys.last
+    }
+
     fn has(&self, index: usize) -> bool {
         let Keys { first, last, more, .. } = self.keys;
         let index = index as i32;
@@ -35,22 +40,39 @@ const INSERTS: Effects = &["OW", "insert"];
 const GROWS: Effects = &["RW", "insert"];
 const REMOVES: Effects = &["RM", "delete"];
 const TAKES: Effects = &["RW", "access", "delete"];
+const SHRINKS: Effects = &["RW", "delete"];
 
 /// Commands by what they do to their keys.
 #[rustfmt::skip]
 static EFFECTS: &[(Effects, &[&str])] = &[
     (LOOKS, &[
-        "exists", "memory|usage", "object|encoding", "object|freq", "object|idletime", "object|refcount", "strlen",
-        "touch", "type", "watch",
+        "exists", "hexists", "hlen", "hstrlen", "llen", "memory|usage", "object|encoding", "object|freq",
+        "object|idletime", "object|refcount", "scard", "sismember", "strlen", "touch", "type", "watch", "xlen", "zcard",
     ]),
-    (CHANGES, &["expire", "expireat", "persist", "pexpire", "pexpireat", "setrange"]),
+    (READS, &["xreadgroup"]),
+    (CHANGES, &[
+        "expire", "expireat", "geoadd", "hexpire", "hexpireat", "hmset", "hpersist", "hpexpire", "hpexpireat", "hset",
+        "hsetex", "lset", "persist", "pexpire", "pexpireat", "setrange", "xack", "xadd", "xclaim", "xgroup|setid",
+        "xsetid", "zadd",
+    ]),
+    (READS_AND_CHANGES, &["eval", "evalsha", "fcall"]),
     (VARIES, &["bitfield", "set"]),
-    (SETS, &["mset", "msetex", "psetex", "setex"]),
+    (SETS, &["mset", "msetex", "psetex", "restore", "setex"]),
     (INSERTS, &["msetnx", "setnx"]),
-    (GROWS, &["append", "pfadd"]),
+    (GROWS, &[
+        "append", "hsetnx", "linsert", "lpush", "lpushx", "pfadd", "rpush", "rpushx", "sadd", "xgroup|create",
+        "xgroup|createconsumer",
+    ]),
     (REMOVES, &["del", "unlink"]),
+    (SHRINKS, &[
+        "hdel", "lrem", "ltrim", "srem", "xackdel", "xautoclaim", "xdel", "xdelex", "xgroup|delconsumer",
+        "xgroup|destroy", "xtrim", "zrem", "zremrangebylex", "zremrangebyrank", "zremrangebyscore",
+    ]),
     (&["RW", "delete", "variable_flags"], &["delex"]),
-    (TAKES, &["getdel"]),
+    (TAKES, &[
+        "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "hgetdel", "lmpop", "lpop", "rpop",
+        "spop", "zmpop", "zpopmax", "zpopmin",
+    ]),
     (&["RW", "access"], &["pfcount", "pfdebug"]),
 ];
 
@@ -62,12 +84,16 @@ pub(super) fn of(command: &Command) -> Vec<KeySpec> {
         keys = Keys { first: at as i32 + 1, last: 0, step, ..keys };
     }
     let two = |first: Effects, others: Effects| {
-        let one = Keys { last: keys.first, ..keys };
+        let one = Keys { last: keys.first, more: MoreKeys::None, ..keys };
         let rest = Keys { first: keys.first + 1, ..keys };
         vec![KeySpec { keys: one, effects: first }, KeySpec { keys: rest, effects: others }]
     };
     match command.name {
-        "bitop" => two(SETS, READS),
+        "bitop" | "geosearchstore" | "sdiffstore" | "sunionstore" | "zdiffstore"
+        | "zinterstore" | "zrangestore" | "zunionstore" => two(SETS, READS),
+        "sinterstore" => two(CHANGES, READS),
+        "blmove" | "brpoplpush" | "lmove" | "rpoplpush" | "smove" => two(TAKES, GROWS),
+        "georadius" | "georadiusbymember" | "sort" => two(READS, SETS),
         "copy" => two(READS, SETS),
         "pfmerge" => two(&["RW", "access", "insert"], READS),
         "rename" => two(TAKES, SETS),
@@ -103,10 +129,26 @@ pub(super) fn effects(command: &Command, request: Args<'_>, index: usize) -> Eff
         "bitfield" => READS_AND_CHANGES,
         "delex" if request.len() > 2 => &["RW", "access", "delete"],
         "delex" => REMOVES,
-        _ => {
-            let specs = of(command);
-            let spec = specs.iter().find(|spec| spec.has(index));
-            spec.map_or(READS, |spec| spec.effects)
-        }
+        _ => effect_at(&of(command), index),
+    }
+}
+
+fn effect_at(specs: &[KeySpec], index: usize) -> Effects {
+    let spec = specs.iter().find(|spec| spec.has(index));
+    spec.map_or(READS, |spec| spec.effects)
+}
+
+/// Whether a request reads the value of its key at an index, and whether it writes it.
+pub(crate) fn key_access(
+    command: &Command,
+    request: Args<'_>,
+) -> impl Fn(usize) -> (bool, bool) + use<> {
+    let varies = matches!(command.name, "set" | "bitfield" | "delex");
+    let all = varies.then(|| effects(command, request, 1));
+    let specs = of(command);
+    move |index| {
+        let effects = all.unwrap_or_else(|| effect_at(&specs, index));
+        let writes = |effect: &&str| matches!(*effect, "insert" | "delete" | "update");
+        (effects.contains(&"access"), effects.iter().any(writes))
     }
 }

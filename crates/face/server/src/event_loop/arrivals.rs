@@ -202,7 +202,7 @@ pub(super) fn meet(
     }
     service.shared.clients.fetch_add(1, Ordering::Relaxed);
     service.refresh();
-    let is_in = service.settings.requirepass.is_none();
+    let is_in = !service.acl.asks_for_password();
     // The number of a client says which thread has it.
     let registry = &service.shared.registry;
     for _ in 0..service.shared.threads() {

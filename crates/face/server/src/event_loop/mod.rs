@@ -747,7 +747,7 @@ fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
     let Some(client) = service.clients.get(place) else { return false };
     let timeout = service.settings.limits.request_timeout;
     let since = |then: Instant| service.now.saturating_duration_since(then);
-    let stranger = !client.authenticated && service.settings.requirepass.is_some();
+    let stranger = !client.authenticated && service.acl.asks_for_password();
     if stranger && since(client.stranger_since) >= timeout {
         return true;
     }

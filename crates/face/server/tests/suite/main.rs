@@ -6,6 +6,7 @@ mod common;
 #[path = "../common/requests.rs"]
 mod requests;
 
+mod acl;
 mod backup;
 mod bitmaps;
 mod blocking;
