@@ -1,8 +1,8 @@
 //! The state of a client, apart from its socket.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::address::Address;
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
 use crate::commands::Command;
@@ -19,8 +19,8 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     /// The place of its connection.
     pub(crate) place: usize,
-    pub(crate) addr: SocketAddr,
-    pub(crate) laddr: SocketAddr,
+    pub(crate) addr: Address,
+    pub(crate) laddr: Address,
     /// The socket's number in the operating system.
     pub(crate) fd: i32,
     pub(crate) name: String,
@@ -114,7 +114,7 @@ impl Client {
     /// The id of the client that represents those of other threads.
     pub(crate) const GUEST: u64 = 0;
 
-    pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
+    pub(crate) fn new(id: u64, addr: Address, laddr: Address, fd: i32, now: Instant) -> Self {
         Self {
             id,
             place: 0,
@@ -244,6 +244,9 @@ impl Client {
         }
         if self.closing {
             flags.push('c');
+        }
+        if self.addr.is_unix() {
+            flags.push('U');
         }
         if self.no_evict {
             flags.push('e');

@@ -18,6 +18,7 @@
 //! meanwhile. `answers` keeps the replies of a connection in order.
 #![forbid(unsafe_code)]
 
+mod address;
 mod admission;
 mod ahead;
 mod answer;
@@ -34,6 +35,7 @@ mod collection;
 mod command_stats;
 mod commands;
 mod config;
+mod config_file;
 mod connection;
 mod counted_tree;
 mod counters;
@@ -87,8 +89,10 @@ pub mod stored;
 mod stream_id;
 mod stream_state;
 mod sync_policy;
+mod tls;
 mod tracking;
 mod transaction;
+mod transport;
 mod wait;
 mod waiting;
 
@@ -100,3 +104,4 @@ pub use listener::raise_descriptor_limit;
 pub use server::{Handle, Server};
 pub use sockets::Sockets;
 pub use sync_policy::SyncPolicy;
+pub use tls::{ClientCertificates, TlsOptions, TlsProtocols};

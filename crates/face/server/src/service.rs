@@ -372,7 +372,7 @@ impl Service {
                 at_s: unix_time().as_secs(),
                 took_us,
                 words: slowlog::shorten(args),
-                addr: client.addr,
+                addr: client.addr.clone(),
                 name: client.name.clone(),
             };
             match client.id {

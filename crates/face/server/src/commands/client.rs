@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::failure::{Failure, KEPT_TOO_MUCH, NOT_AN_INTEGER, Outcome, SYNTAX};
@@ -246,14 +247,14 @@ impl Filter {
     }
 
     fn fits(&self, client: &Line) -> bool {
-        let is_addr = |wanted: &Option<String>, addr: std::net::SocketAddr| {
+        let is_addr = |wanted: &Option<String>, addr: &Address| {
             wanted.as_ref().is_none_or(|wanted| *wanted == addr.to_string())
         };
         self.class.is_none_or(|class| class.has(client))
             && self.id.is_none_or(|id| id == client.id)
             && self.age_s.is_none_or(|age| client.age_s >= age)
-            && is_addr(&self.addr, client.addr)
-            && is_addr(&self.laddr, client.laddr)
+            && is_addr(&self.addr, &client.addr)
+            && is_addr(&self.laddr, &client.laddr)
     }
 }
 

@@ -12,7 +12,7 @@ mod client;
 mod cluster;
 mod command;
 mod condition;
-mod config;
+pub(crate) mod config;
 pub(crate) mod connection;
 mod counters;
 mod debug;
