@@ -1,9 +1,9 @@
 //! The state of a client, apart from its socket.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::acl::Login;
+use crate::address::Address;
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
 use crate::commands::Command;
@@ -20,8 +20,8 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     /// The place of its connection.
     pub(crate) place: usize,
-    pub(crate) addr: SocketAddr,
-    pub(crate) laddr: SocketAddr,
+    pub(crate) addr: Address,
+    pub(crate) laddr: Address,
     /// The socket's number in the operating system.
     pub(crate) fd: i32,
     pub(crate) name: String,
@@ -116,7 +116,7 @@ impl Client {
     /// The id of the client that represents those of other threads.
     pub(crate) const GUEST: u64 = 0;
 
-    pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
+    pub(crate) fn new(id: u64, addr: Address, laddr: Address, fd: i32, now: Instant) -> Self {
         Self {
             id,
             place: 0,
@@ -247,6 +247,9 @@ impl Client {
         }
         if self.closing {
             flags.push('c');
+        }
+        if self.addr.is_unix() {
+            flags.push('U');
         }
         if self.no_evict {
             flags.push('e');

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why a server does not start, or has stopped. Errors of a client are replies to that client, and are not here.
@@ -15,6 +16,31 @@ pub enum Error {
         addr: SocketAddr,
         /// The reason.
         source: io::Error,
+    },
+
+    /// The unix socket cannot be listened on.
+    #[error("cannot listen on the unix socket {}: {source}; choose another path", path.display())]
+    UnixSocket {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS: {why}")]
+    Tls {
+        /// The reason.
+        why: String,
+    },
+
+    /// The config file cannot be used.
+    #[error("{at}: {why}")]
+    ConfigFile {
+        /// The file, and the line.
+        at: String,
+        /// The reason.
+        why: String,
     },
 
     /// There is no address to listen on.

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod address;
 mod admission;
 mod ahead;
 mod answer;
@@ -35,6 +36,7 @@ mod collection;
 mod command_stats;
 mod commands;
 mod config;
+mod config_file;
 mod connection;
 mod counted_tree;
 mod counters;
@@ -49,6 +51,7 @@ mod error;
 mod event_loop;
 mod execution;
 mod failure;
+mod flow;
 mod geohash;
 mod glob;
 mod histogram;
@@ -87,8 +90,10 @@ pub mod stored;
 mod stream_id;
 mod stream_state;
 mod sync_policy;
+mod tls;
 mod tracking;
 mod transaction;
+mod transport;
 mod wait;
 mod waiting;
 
@@ -101,3 +106,4 @@ pub use listener::raise_descriptor_limit;
 pub use server::{Handle, Server};
 pub use sockets::Sockets;
 pub use sync_policy::SyncPolicy;
+pub use tls::{ClientCertificates, TlsOptions, TlsProtocols};

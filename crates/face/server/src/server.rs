@@ -10,6 +10,7 @@ use halite::Domain;
 use mio::{Poll, Waker};
 
 use crate::acl::{self, Acl};
+use crate::commands::config::assign;
 use crate::event_loop::{self, EventLoop};
 use crate::loader::Loader;
 use crate::loading::Loading;
@@ -54,6 +55,7 @@ pub struct Server {
     /// One for each thread.
     event_loops: Vec<EventLoop>,
     addrs: Vec<SocketAddr>,
+    tls_addrs: Vec<SocketAddr>,
     metrics: Option<Metrics>,
     /// The loader of the partitions that are not recovered yet.
     loader: Option<Loader>,
@@ -89,10 +91,20 @@ impl Server {
         if config.databases == 0 {
             return Err(Error::NoDatabase);
         }
-        let Sockets { listeners, addrs, metrics } = sockets;
-        let mut settings = Settings::new(&config, addrs[0].port());
-        let acl = users_of_file(&settings)?;
+        let Sockets { listeners, addrs, tls_addrs, tls, metrics } = sockets;
+        let mut settings = Settings::new(&config, addrs.first().map_or(0, SocketAddr::port));
         let domain = db.domain();
+        settings.tls = tls;
+        for (name, value) in &config.settings {
+            // The file was checked when it was read.
+            let assigned = assign(&mut settings, name.as_bytes(), value.as_bytes());
+            let wrong = |_| Error::ConfigFile {
+                at: name.clone(),
+                why: "the value does not fit".to_owned(),
+            };
+            assigned.map_err(wrong)?;
+        }
+        let acl = users_of_file(&settings)?;
         settings.in_memory = domain == Domain::Volatile;
         let partitions = db.partitions();
         let threads = config.threads.unwrap_or(partitions).clamp(1, partitions);
@@ -155,7 +167,7 @@ impl Server {
             let listeners = listeners.take().unwrap_or_default();
             event_loops.push(EventLoop::new(poll, listeners, service, peers, domain)?);
         }
-        Ok(Self { event_loops, addrs, metrics, loader, client_count_max, handle })
+        Ok(Self { event_loops, addrs, tls_addrs, metrics, loader, client_count_max, handle })
     }
 
     /// Whether clients have to authenticate, initially.
@@ -168,6 +180,12 @@ impl Server {
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.addrs.clone()
+    }
+
+    /// The addresses that clients can connect to by TLS.
+    #[must_use]
+    pub fn tls_addrs(&self) -> Vec<SocketAddr> {
+        self.tls_addrs.clone()
     }
 
     /// The most clients at a time, initially: fewer than configured if the process's limit of descriptors is too low

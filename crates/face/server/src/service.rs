@@ -1,7 +1,6 @@
 //! The state that all clients of a thread share: the store, the other clients, the settings.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use crate::command_stats::CommandStats;
 use crate::commands::{Command, flags};
 use crate::counters::Counters;
 use crate::failure::{Failure, Outcome};
+use crate::flow::FlowMeter;
 use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
@@ -86,7 +86,9 @@ pub(crate) struct Service {
     /// The last command was a slow one, of another thread's client.
     pub(crate) slow_guest: Option<slowlog::Entry>,
     /// The statistics of commands on this thread.
-    pub(crate) commands: CommandStats,
+    pub(crate) commands: Arc<CommandStats>,
+    /// How much is done a second.
+    pub(crate) flow: FlowMeter,
     /// How often the counters were set to zero.
     resets: u64,
     /// How often a client had everything made durable, and the changes here before the last time.
@@ -148,7 +150,6 @@ impl Service {
             slow: common.settings.slow(),
             settings: common.settings,
             acl: common.acl,
-            shared,
             version,
             reports: Vec::new(),
             random: generator(),
@@ -168,7 +169,8 @@ impl Service {
             to_kill: Vec::new(),
             lap: Instant::now(),
             slow_guest: None,
-            commands: CommandStats::default(),
+            commands: shared.commands.of_thread(thread),
+            flow: FlowMeter::new(),
             resets: 0,
             saves: 0,
             changes_saved: 0,
@@ -178,10 +180,15 @@ impl Service {
             bystanders: None,
             answer_bystanders: |_| (),
             spares: Spares::default(),
+            shared,
         };
         service.store.inline_limits = service.settings.inline_limits.clone();
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.store.outbox.events = service.settings.events;
+        if thread == 0 {
+            let used = service.store.stats().memory_bytes();
+            service.shared.memory_at_start.store(used, Ordering::Relaxed);
+        }
         service.tick();
         service.synced_ms = service.store.now_ms;
         service
@@ -220,7 +227,6 @@ impl Service {
         }
         if common.resets != self.resets {
             self.resets = common.resets;
-            self.commands = CommandStats::default();
             self.counters = Counters {
                 expired_before: self.store.expired,
                 expired_fields_before: self.store.expired_fields,
@@ -263,6 +269,20 @@ impl Service {
     /// Changes here since a client last had everything made durable.
     pub(crate) fn changes_since_save(&self) -> u64 {
         self.store.changes - self.changes_saved
+    }
+
+    /// How often a client had everything made durable.
+    pub(crate) fn saves(&self) -> u64 {
+        self.saves
+    }
+
+    /// Notes how much memory the server accounts for, for INFO's peak.
+    pub(crate) fn note_memory(&self) {
+        if self.thread == 0 {
+            let (shared, stats) = (&self.shared, self.store.stats());
+            let used = stats.memory_bytes() + shared.client_memory.total() as u64;
+            shared.memory_peak.fetch_max(used, Ordering::Relaxed);
+        }
     }
 
     /// Whether live records take more than `maxmemory` allows. Where there are levels, records go on to the SSD by
@@ -312,13 +332,12 @@ impl Service {
     /// The report of this thread, which has the parts `own`.
     pub(crate) fn own_report(&self, own: PartitionSet, details: Details) -> Report {
         let lines = self.clients.iter().filter(|client| details.clients && !client.killed);
-        let commands = details.commands.then_some(&self.commands);
         let buffers = || self.clients.iter().map(|client| client.buffers);
+        let waits = || self.clients.iter().filter_map(|client| client.wait.as_ref());
         Report {
             thread: self.thread,
             counters: self.counters,
-            commands: commands.map_or_else(BTreeMap::new, CommandStats::by_name),
-            errors: commands.map_or_else(BTreeMap::new, |commands| commands.errors().clone()),
+            flow: self.flow.mean(),
             subscribers: self.clients.iter().filter(|client| client.is_subscriber()).count(),
             clients: lines.map(|client| Line::of(client, self.now)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
@@ -333,8 +352,10 @@ impl Service {
             expired_fields: self.store.expired_fields - self.counters.expired_fields_before,
             changes: self.store.changes,
             changes_since_save: self.changes_since_save(),
-            blocked: self.blocked
-                + self.clients.iter().filter(|client| client.wait.is_some()).count(),
+            blocked: self.blocked + waits().count(),
+            timed: waits().filter(|wait| wait.until.is_some()).count(),
+            watching: self.clients.iter().filter(|client| !client.watches.is_empty()).count(),
+            waited_keys: self.store.waited_keys(own),
             synced_ms: self.synced_ms,
         }
     }
@@ -404,7 +425,7 @@ impl Service {
                 at_s: unix_time().as_secs(),
                 took_us,
                 words: slowlog::shorten(args),
-                addr: client.addr,
+                addr: client.addr.clone(),
                 name: client.name.clone(),
             };
             match client.id {

@@ -1,11 +1,15 @@
 //! The configuration that clients can read, and change in part, while the server runs.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::inline_limits::InlineLimits;
 use crate::notifications::Events;
 use crate::script::settings::ScriptSettings;
+use crate::tls::TlsSettings;
 use crate::{Config, DebugCommand, Limits, OutputLimits, SyncPolicy};
 
 /// The configuration as it is now.
@@ -53,6 +57,15 @@ pub(crate) struct Settings {
     pub(crate) hll_sparse_len_max: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
+    pub(crate) unix_socket: String,
+    pub(crate) unix_socket_mode: u32,
+    pub(crate) tls: TlsSettings,
+    /// The file that CONFIG REWRITE writes to.
+    pub(crate) config_file: Option<Arc<Path>>,
+    /// The settings that were set by options, or since the start.
+    pub(crate) changed: BTreeSet<&'static str>,
+    /// Clients of other machines are refused while no password is set.
+    pub(crate) protected_mode: bool,
     /// Whether the databases lie in memory alone, and are not kept.
     pub(crate) in_memory: bool,
     /// How large collections may be that are one record.
@@ -87,6 +100,11 @@ impl Settings {
     pub(crate) fn reply_len_max(&self) -> usize {
         let share = self.client_memory_max.map_or(usize::MAX, |bytes| bytes / self.threads);
         self.output_len_max(false).min(share)
+    }
+
+    /// Whether a client of a server that asks for no password is refused because of where it is.
+    pub(crate) fn denies(&self, client: &Address) -> bool {
+        self.protected_mode && !client.is_local()
     }
 
     /// Writes a line to the operator's log.
@@ -134,6 +152,15 @@ impl Settings {
             hll_sparse_len_max: 3000,
             bind: bind.join(" "),
             port,
+            unix_socket: config
+                .unix_socket
+                .as_ref()
+                .map_or_else(String::new, |path| path.display().to_string()),
+            unix_socket_mode: config.unix_socket_mode.unwrap_or(0),
+            tls: TlsSettings::default(),
+            config_file: config.file.as_deref().map(Arc::from),
+            changed: config.changed.clone(),
+            protected_mode: config.protected_mode,
             in_memory: false,
             inline_limits: InlineLimits::default(),
             list_compress_depth: 0,

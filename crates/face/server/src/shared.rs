@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use crate::acl::{Acl, AclLog};
 use crate::board::Board;
 use crate::client_memory::ClientMemory;
+use crate::command_stats::AllStats;
 use crate::ending::Ending;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
@@ -47,6 +48,11 @@ pub(crate) struct Shared {
     pub(crate) acl_log: Mutex<AclLog>,
     /// Is locked while the users are written to their file.
     pub(crate) acl_saving: Mutex<()>,
+    /// The statistics of commands.
+    pub(crate) commands: AllStats,
+    /// The memory that the server accounted for when it started, and the most that it has since, in bytes.
+    pub(crate) memory_at_start: AtomicU64,
+    pub(crate) memory_peak: AtomicU64,
     /// The commands that were slow.
     pub(crate) slowlog: Mutex<Slowlog>,
     /// The latency spikes.
@@ -109,6 +115,9 @@ impl Shared {
             saved_ms: AtomicU64::new(0),
             acl_log: Mutex::default(),
             acl_saving: Mutex::default(),
+            commands: AllStats::new(bells.len()),
+            memory_at_start: AtomicU64::new(0),
+            memory_peak: AtomicU64::new(0),
             slowlog: Mutex::default(),
             latency: Mutex::default(),
             board: Board::new(bells.len()),

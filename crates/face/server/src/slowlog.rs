@@ -3,8 +3,8 @@
 //! All threads share one log. It is locked for a slow command, and by the commands that read it.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
+use crate::address::Address;
 use crate::resp::Args;
 use crate::secrets::is_secret;
 
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     pub(crate) took_us: u64,
     /// The words, shortened.
     pub(crate) words: Vec<Vec<u8>>,
-    pub(crate) addr: SocketAddr,
+    pub(crate) addr: Address,
     /// The client's name; empty for one that has left while another thread executed its command.
     pub(crate) name: String,
 }

@@ -104,7 +104,7 @@ fn check(service: &Service, client: &Client, command: &'static Command, args: Ar
         let name = command.full_name;
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
     }
-    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(client.addr.ip()) {
+    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(&client.addr) {
         return Err(DEBUG_REFUSED.into());
     }
     let stranger = !client.authenticated && service.acl.asks_for_password();

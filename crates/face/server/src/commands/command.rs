@@ -9,6 +9,7 @@ use crate::glob;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 
+use super::documentation::document;
 use super::table::{COMMANDS, Command, MoreKeys, find, flags};
 use super::{key_specs, tips};
 
@@ -192,8 +193,7 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
 
 /// Writes where the keys are, and what the command does to them.
 fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
-    let mut specs = key_specs::of(command);
-    specs.retain(key_specs::KeySpec::is_told);
+    let specs = key_specs::of(command);
     reply.set(specs.len());
     for spec in specs {
         let (first, last, step) = (spec.keys.first, spec.keys.last, spec.keys.step);
@@ -202,8 +202,20 @@ fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
         reply.bulk(b"flags");
         simple_set(reply, spec.effects);
         reply.bulk(b"begin_search");
-        typed(reply, "index", &[("index", if count_at > 0 { count_at as i32 } else { first })]);
+        match spec.keyword {
+            Some((word, from)) => behind(reply, word, from),
+            None => {
+                let index = if count_at > 0 { count_at as i32 } else { first };
+                typed(reply, "index", &[("index", index)]);
+            }
+        }
         reply.bulk(b"find_keys");
+        if let Some((word, _)) = spec.keyword {
+            // Of the words behind STREAMS, the first half are keys.
+            let (last, limit) = if word == "STREAMS" { (-1, 2) } else { (0, 0) };
+            typed(reply, "range", &[("lastkey", last), ("keystep", 1), ("limit", limit)]);
+            continue;
+        }
         // Here positions count from the first key, or from the end.
         let last = if last < 0 { last } else { last - first };
         match count_at {
@@ -211,6 +223,19 @@ fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
             _ => typed(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", step)]),
         }
     }
+}
+
+/// Writes that keys are behind a word.
+fn behind(reply: &mut Reply<'_>, word: &str, from: usize) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"keyword");
+    reply.bulk(b"spec");
+    reply.map(2);
+    reply.bulk(b"keyword");
+    reply.bulk(word.as_bytes());
+    reply.bulk(b"startfrom");
+    reply.integer(from as i64);
 }
 
 /// Writes a description of a type that consists of numbers.
@@ -229,23 +254,6 @@ fn typed(reply: &mut Reply<'_>, name: &str, numbers: &[(&str, i32)]) {
 fn simple_set(reply: &mut Reply<'_>, texts: &[&str]) {
     reply.set(texts.len());
     texts.iter().for_each(|text| reply.simple(text));
-}
-
-fn document(reply: &mut Reply<'_>, command: &Command) {
-    let parts = command.subcommands;
-    reply.bulk(command.full_name.as_bytes());
-    reply.map(3 + usize::from(!parts.is_empty()));
-    reply.bulk(b"summary");
-    reply.bulk(command.summary.as_bytes());
-    reply.bulk(b"since");
-    reply.bulk(command.since.as_bytes());
-    reply.bulk(b"group");
-    reply.bulk(command.group.name().as_bytes());
-    if !parts.is_empty() {
-        reply.bulk(b"subcommands");
-        reply.map(parts.len());
-        parts.iter().for_each(|part| document(reply, part));
-    }
 }
 
 pub(super) fn help(call: &mut Call<'_>) -> Outcome {

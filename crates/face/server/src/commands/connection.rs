@@ -58,8 +58,8 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     pubsub::leave(call.service, call.client);
     monitor::leave(call.service, call.client);
     tracking::leave(call.service, call.client);
-    let Client { id, place, next_post, addr, laddr, fd, authenticated, stranger_since, .. } =
-        *call.client;
+    let Client { id, place, next_post, fd, authenticated, stranger_since, .. } = *call.client;
+    let (addr, laddr) = (call.client.addr.clone(), call.client.laddr.clone());
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
     (client.place, client.next_post) = (place, next_post);
     client.authenticated = !call.service.acl.asks_for_password();

@@ -15,12 +15,13 @@ type Effects = &'static [&'static str];
 pub(super) struct KeySpec {
     pub(super) keys: Keys,
     pub(super) effects: Effects,
+    /// The word behind which they are, and from where on it is looked for.
+    pub(super) keyword: Option<(&'static str, usize)>,
 }
 
 impl KeySpec {
-    /// Whether COMMAND tells of these keys: not of those behind a word that may be anywhere.
-    pub(super) fn is_told(&self) -> bool {
-        !matches!(self.keys.more, MoreKeys::Behind(..)) || self.keys.first <= self.keys.last
+    fn new(keys: Keys, effects: Effects) -> Self {
+        Self { keys, effects, keyword: None }
     }
 
     fn has(&self, index: usize) -> bool {
@@ -38,9 +39,9 @@ const VARIES: Effects = &["RW", "access", "update", "variable_flags"];
 const SETS: Effects = &["OW", "update"];
 const INSERTS: Effects = &["OW", "insert"];
 const GROWS: Effects = &["RW", "insert"];
+const SHRINKS: Effects = &["RW", "delete"];
 const REMOVES: Effects = &["RM", "delete"];
 const TAKES: Effects = &["RW", "access", "delete"];
-const SHRINKS: Effects = &["RW", "delete"];
 
 /// Commands by what they do to their keys.
 #[rustfmt::skip]
@@ -76,9 +77,23 @@ static EFFECTS: &[(Effects, &[&str])] = &[
     (&["RW", "access"], &["pfcount", "pfdebug"]),
 ];
 
-/// The keys of a command, in one or two parts.
+/// The key that a command reads, and those behind some words, which it sets.
+fn behind(keys: Keys, from: usize, words: &[&'static str]) -> Vec<KeySpec> {
+    let first = KeySpec::new(Keys { more: MoreKeys::None, ..keys }, READS);
+    let others =
+        words.iter().map(|word| KeySpec { keys, effects: SETS, keyword: Some((*word, from)) });
+    std::iter::once(first).chain(others).collect()
+}
+
+/// The keys of a command, in parts.
 pub(super) fn of(command: &Command) -> Vec<KeySpec> {
     let mut keys = command.keys;
+    if let MoreKeys::HalfBehind(word, _) = keys.more {
+        // The other words before it are as few as the arity says.
+        let from = (command.arity.unsigned_abs() as usize).saturating_sub(3);
+        let keys = Keys { first: 1, ..keys };
+        return vec![KeySpec { keyword: Some((word, from)), ..KeySpec::new(keys, READS) }];
+    }
     if keys.first == 0 {
         let Some((at, step)) = keys.more.counted() else { return Vec::new() };
         keys = Keys { first: at as i32 + 1, last: 0, step, ..keys };
@@ -86,14 +101,22 @@ pub(super) fn of(command: &Command) -> Vec<KeySpec> {
     let two = |first: Effects, others: Effects| {
         let one = Keys { last: keys.first, more: MoreKeys::None, ..keys };
         let rest = Keys { first: keys.first + 1, ..keys };
-        vec![KeySpec { keys: one, effects: first }, KeySpec { keys: rest, effects: others }]
+        vec![KeySpec::new(one, first), KeySpec::new(rest, others)]
     };
     match command.name {
-        "bitop" | "geosearchstore" | "sdiffstore" | "sunionstore" | "zdiffstore"
-        | "zinterstore" | "zrangestore" | "zunionstore" => two(SETS, READS),
+        "bitop" | "geosearchstore" | "sdiffstore" | "sunionstore" | "zrangestore" => {
+            two(SETS, READS)
+        }
         "sinterstore" => two(CHANGES, READS),
+        "zdiffstore" | "zinterstore" | "zunionstore" => {
+            let destination = Keys { more: MoreKeys::None, ..keys };
+            let sources = Keys { first: 3, last: 0, ..keys };
+            vec![KeySpec::new(destination, SETS), KeySpec::new(sources, READS)]
+        }
+        "georadius" => behind(keys, 6, &["STORE", "STOREDIST"]),
+        "georadiusbymember" => behind(keys, 5, &["STORE", "STOREDIST"]),
+        "sort" => behind(keys, 2, &["STORE"]),
         "blmove" | "brpoplpush" | "lmove" | "rpoplpush" | "smove" => two(TAKES, GROWS),
-        "georadius" | "georadiusbymember" | "sort" => two(READS, SETS),
         "copy" => two(READS, SETS),
         "pfmerge" => two(&["RW", "access", "insert"], READS),
         "rename" => two(TAKES, SETS),
@@ -101,7 +124,7 @@ pub(super) fn of(command: &Command) -> Vec<KeySpec> {
         _ => {
             let known = EFFECTS.iter().find(|(_, names)| names.contains(&command.full_name));
             let usual = if command.is(flags::WRITE) { READS_AND_CHANGES } else { READS };
-            vec![KeySpec { keys, effects: known.map_or(usual, |(effects, _)| effects) }]
+            vec![KeySpec::new(keys, known.map_or(usual, |(effects, _)| effects))]
         }
     }
 }

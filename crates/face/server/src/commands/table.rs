@@ -138,8 +138,6 @@ pub(crate) mod flags {
     pub(crate) const ALL_THREADS: u32 = 1 << 13;
     /// It is executed while no other thread executes a command on keys.
     pub(crate) const ALONE: u32 = 1 << 14;
-    /// It reports how often commands were executed, and how long they took.
-    pub(crate) const TIMES: u32 = 1 << 15;
     /// It waits for the next piece of the client's backup.
     pub(crate) const AWAITS: u32 = 1 << 16;
     /// It is refused unless the configuration allows it.
@@ -730,13 +728,13 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
         part("halite.backup|stop", 2, ADMIN, Server, "7.4.0", "Ends a backup early", backup::stop),
     ]),
-    new("info", -1, DANGEROUS | ALL_THREADS | TIMES, Server, "1.0.0", "Tells how the server is", info::info),
+    new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
         part("latency|doctor", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Sums the spikes up", latency::doctor),
         part("latency|graph", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
         part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", latency::help),
-        part("latency|histogram", -2, ADMIN | ALL_THREADS | TIMES | NO_SCRIPT, Server, "7.0.0", "Tells how long commands took", latency::histogram),
+        part("latency|histogram", -2, ADMIN | NO_SCRIPT, Server, "7.0.0", "Tells how long commands took", latency::histogram),
         part("latency|history", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the spikes of an event", latency::history),
         part("latency|latest", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
         part("latency|reset", -2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Forgets spikes", latency::reset),
@@ -745,6 +743,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
         part("memory|doctor", 2, 0, Server, "4.0.0", "Reports problems of memory", memory::doctor),
         part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
+        part("memory|malloc-stats", 2, 0, Server, "4.0.0", "Tells of the allocator, which keeps no figures", memory::malloc_stats),
+        part("memory|purge", 2, 0, Server, "4.0.0", "Gives memory back, as far as the allocator does", memory::purge),
         part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Reports the use of memory", memory::stats),
         part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
@@ -898,7 +898,6 @@ mod tests {
             SCANS,
             ALL_THREADS,
             ALONE,
-            TIMES,
             AWAITS,
             PROTECTED,
             HAS_OTHERS,

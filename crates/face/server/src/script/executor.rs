@@ -118,6 +118,10 @@ impl Executor<'_> {
             self.abort(Abort::Elsewhere, None);
             return Ok(());
         }
+        if command.is(flags::ALL_THREADS) && self.lacks_reports() {
+            self.abort(Abort::Elsewhere, None);
+            return Ok(());
+        }
         if !self.flags.has(ScriptFlags::ALLOW_OOM) || !command.is(flags::DENY_OOM) {
             check_store(self.service, self.client, command)?;
         }
@@ -145,6 +149,13 @@ impl Executor<'_> {
                 .is_some_and(|user| user.check(command, args, &|| !ending.breaks_off()).is_ok());
             reply.push(u8::from(may));
         }
+    }
+
+    /// Whether the other threads have to report before a command about all of them, and the script can begin anew for
+    /// that. If it cannot, the command tells of this thread only.
+    fn lacks_reports(&self) -> bool {
+        let threads = self.service.shared.threads();
+        matches!(self.undo, Undo::All) && self.service.reports.len() + 1 < threads
     }
 
     /// The partitions that a command needs.

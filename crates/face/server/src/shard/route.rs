@@ -280,7 +280,12 @@ fn forward(
             protocol: client.protocol,
             silent,
             tracks,
-            from: Asker { place: lane.place, client_id: client.id, addr: client.addr, ticket },
+            from: Asker {
+                place: lane.place,
+                client_id: client.id,
+                addr: client.addr.clone(),
+                ticket,
+            },
         },
     );
 }
@@ -301,6 +306,8 @@ fn needs(service: &Service, peers: &Peers, client: &Client, admitted: Admitted<'
             add_needs(service, peers, admitted, false, &mut needs);
             if client.needs_all_parts && admitted.command().is(flags::SCRIPT) {
                 needs.parts = PartitionSet::first(service.store.partitions());
+                // It may also be INFO for which it begins anew.
+                needs.reports = true;
             }
         }
     }
@@ -332,7 +339,6 @@ fn add_needs(
     } else if command.is(flags::ALL_THREADS) {
         needs.reports = true;
         needs.details.clients |= command.group == Group::Connection;
-        needs.details.commands |= command.is(flags::TIMES);
         needs.parts = needs.parts.or(peers.lender.own());
     }
 }

@@ -876,6 +876,11 @@ impl Store {
         self.db.space_of(key_len, value.bytes().len())
     }
 
+    /// The number of keys for which clients wait in the parts of `partitions`, which are here.
+    pub(crate) fn waited_keys(&self, partitions: PartitionSet) -> usize {
+        partitions.iter().map(|number| self.part(number).waiters.len()).sum()
+    }
+
     /// Bytes of memory that are kept for the next write.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.tagging.capacity()
