@@ -144,7 +144,7 @@ pub(super) fn put(store: &mut Store, db: usize, key: &[u8], read: &halite_rdb::S
     for (number, group) in (0..).zip(&read.groups) {
         put_group(store, &mut stream, number, group)?;
     }
-    stream.save(store)
+    stream.save(store, [])
 }
 
 fn put_group(

@@ -64,7 +64,7 @@ fn list(store: &mut Store, db: usize, key: &[u8], elements: &[Vec<u8>]) -> Outco
         check_ending(store)?;
         list.push(store, End::Right, element)?;
     }
-    list.save(store)
+    list.save(store, [])
 }
 
 fn set(store: &mut Store, db: usize, key: &[u8], members: &[Vec<u8>]) -> Outcome {
@@ -73,7 +73,7 @@ fn set(store: &mut Store, db: usize, key: &[u8], members: &[Vec<u8>]) -> Outcome
         check_ending(store)?;
         set.put_known(store, member, b"", true)?;
     }
-    set.save(store)
+    set.save(store, [])
 }
 
 fn sorted_set(store: &mut Store, db: usize, key: &[u8], members: &[(Vec<u8>, f64)]) -> Outcome {
@@ -82,7 +82,7 @@ fn sorted_set(store: &mut Store, db: usize, key: &[u8], members: &[(Vec<u8>, f64
         check_ending(store)?;
         set.put(store, member, *score)?;
     }
-    set.save(store)
+    set.save(store, [])
 }
 
 fn hash(store: &mut Store, db: usize, key: &[u8], fields: &[HashField]) -> Outcome {
@@ -91,5 +91,5 @@ fn hash(store: &mut Store, db: usize, key: &[u8], fields: &[HashField]) -> Outco
         check_ending(store)?;
         hash.put(store, name, value, *expires_ms)?;
     }
-    hash.save(store)
+    hash.save(store, [])
 }
