@@ -151,7 +151,7 @@ struct Worker {
 /// A fault, told.
 type Outcome<T = ()> = Result<T, String>;
 
-/// How many commands happened is certain, and so is whether each was refused.
+/// The databases after a request, and which of its commands are refused.
 struct Expected {
     after: Model,
     refused: Vec<bool>,
