@@ -263,9 +263,10 @@ fn check(setup: &[&str], draw: fn(&mut Rng, &str, bool) -> String) {
                     let mut events = Vec::new();
                     for _ in 0..REQUESTS {
                         let is_together = random.u8(..5) == 0;
+                        let key = &keys[random.usize(..2)];
                         let commands: Vec<_> = match is_together {
                             true => keys.iter().map(|key| draw(&mut random, key, true)).collect(),
-                            false => vec![draw(&mut random, &keys[random.usize(..2)], false)],
+                            false => vec![draw(&mut random, key, false)],
                         };
                         let begun = moments.fetch_add(1, Ordering::SeqCst);
                         let replies = match is_together {
