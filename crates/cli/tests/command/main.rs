@@ -6,6 +6,7 @@
 mod backup;
 mod bench;
 mod bulk;
+mod config_file;
 mod data;
 mod datasets;
 mod engines;

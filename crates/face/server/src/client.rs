@@ -1,8 +1,9 @@
 //! The state of a client, apart from its socket.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::acl::Login;
+use crate::address::Address;
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
 use crate::commands::Command;
@@ -19,8 +20,8 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     /// The place of its connection.
     pub(crate) place: usize,
-    pub(crate) addr: SocketAddr,
-    pub(crate) laddr: SocketAddr,
+    pub(crate) addr: Address,
+    pub(crate) laddr: Address,
     /// The socket's number in the operating system.
     pub(crate) fd: i32,
     pub(crate) name: String,
@@ -30,6 +31,7 @@ pub(crate) struct Client {
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,
+    pub(crate) login: Login,
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
@@ -114,7 +116,7 @@ impl Client {
     /// The id of the client that represents those of other threads.
     pub(crate) const GUEST: u64 = 0;
 
-    pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
+    pub(crate) fn new(id: u64, addr: Address, laddr: Address, fd: i32, now: Instant) -> Self {
         Self {
             id,
             place: 0,
@@ -127,6 +129,7 @@ impl Client {
             db: 0,
             protocol: Protocol::default(),
             authenticated: false,
+            login: Login::default(),
             queue: None,
             watches: Vec::new(),
             watches_len: 0,
@@ -245,6 +248,9 @@ impl Client {
         if self.closing {
             flags.push('c');
         }
+        if self.addr.is_unix() {
+            flags.push('U');
+        }
         if self.no_evict {
             flags.push('e');
         }
@@ -261,7 +267,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
              ssub={} multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
-             rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user=default \
+             rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.addr,
@@ -283,6 +289,7 @@ impl Client {
             buffers.outputs,
             if buffers.output_len > 0 { "rw" } else { "r" },
             self.last_command,
+            String::from_utf8_lossy(&self.login.user().name),
             self.redirect(),
             self.protocol.number(),
             self.lib_name,

@@ -223,7 +223,7 @@ fn observe(call: &mut Call<'_>, command: &Command) {
         }
     }
     if !command.is(flags::ADMIN) {
-        let (db, addr, args) = (call.client.db, call.client.addr, call.args);
+        let (db, addr, args) = (call.client.db, &call.client.addr, call.args);
         let outbox = &mut call.service.store.outbox;
         outbox.note_command(|out| monitor::write_line(out, unix_time(), db, addr, args));
     }

@@ -18,6 +18,8 @@
 //! meanwhile. `answers` keeps the replies of a connection in order.
 #![forbid(unsafe_code)]
 
+mod acl;
+mod address;
 mod admission;
 mod ahead;
 mod answer;
@@ -34,6 +36,7 @@ mod collection;
 mod command_stats;
 mod commands;
 mod config;
+mod config_file;
 mod connection;
 mod counted_tree;
 mod counters;
@@ -88,11 +91,14 @@ pub mod stored;
 mod stream_id;
 mod stream_state;
 mod sync_policy;
+mod tls;
 mod tracking;
 mod transaction;
+mod transport;
 mod wait;
 mod waiting;
 
+pub use acl::listed_rules;
 pub use config::{Config, Limits, OutputLimits};
 pub use databases::database_places;
 pub use debug_command::DebugCommand;
@@ -102,3 +108,4 @@ pub use server::{Handle, Server};
 pub use sockets::Sockets;
 pub use store::{Census, census};
 pub use sync_policy::SyncPolicy;
+pub use tls::{ClientCertificates, TlsOptions, TlsProtocols};

@@ -1,8 +1,10 @@
 //! Reports of the state of a thread, for the commands about the whole server.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
+use crate::acl::User;
+use crate::address::Address;
 use crate::client::Client;
 use crate::counters::Counters;
 use crate::flow::Flow;
@@ -51,8 +53,9 @@ pub(crate) struct Report {
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) id: u64,
-    pub(crate) addr: SocketAddr,
-    pub(crate) laddr: SocketAddr,
+    pub(crate) addr: Address,
+    pub(crate) laddr: Address,
+    pub(crate) user: Arc<User>,
     /// Seconds since it connected.
     pub(crate) age_s: u64,
     /// Whether the client waits for keys.
@@ -103,8 +106,9 @@ impl Line {
         let text = client.describe(now) + "\n";
         Self {
             id: client.id,
-            addr: client.addr,
-            laddr: client.laddr,
+            addr: client.addr.clone(),
+            laddr: client.laddr.clone(),
+            user: Arc::clone(client.login.user()),
             age_s: now.saturating_duration_since(client.connected_at).as_secs(),
             waits: client.wait.is_some(),
             is_subscriber: client.is_subscriber(),

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::acl::Acl;
+use crate::acl::patterns::Channel;
 use crate::client::Client;
 use crate::clients::Clients;
 use crate::clock::unix_time;
@@ -19,7 +21,7 @@ use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::pause::Pause;
-use crate::pubsub::{Outbox, Subscribers};
+use crate::pubsub::{Kind, Outbox, Subscribers};
 use crate::random::generator;
 use crate::report::{Details, Line, Report};
 use crate::resp::Args;
@@ -46,6 +48,8 @@ pub(crate) struct Service {
     /// The version of the copies from `shared`.
     version: u64,
     pub(crate) settings: Settings,
+    /// The users.
+    pub(crate) acl: Arc<Acl>,
     /// The reports of other threads, for the command that requested them.
     pub(crate) reports: Vec<Report>,
     pub(crate) random: Rng,
@@ -112,6 +116,26 @@ pub(crate) fn new_run_id() -> String {
     id
 }
 
+/// Looks a client's user up again; false: it is gone, or the client has subscriptions that it has no longer a right to.
+pub(crate) fn renew_login(acl: &Acl, client: &mut Client) -> bool {
+    if !client.login.is_old(acl) {
+        return true;
+    }
+    let Some(login) = client.login.renewed(acl) else { return false };
+    let old = std::mem::replace(&mut client.login, login);
+    let Some(subscriptions) = &client.subscriptions else { return true };
+    if old.is_unknown() || Arc::ptr_eq(old.user(), client.login.user()) {
+        return true;
+    }
+    let go_on = &|| true;
+    [Kind::Channel, Kind::Pattern, Kind::Shard].into_iter().all(|kind| {
+        subscriptions.names(kind).iter().all(|name| {
+            let channel = Channel { name, is_pattern: matches!(kind, Kind::Pattern) };
+            client.login.user().hears(channel, go_on) || !old.user().hears(channel, go_on)
+        })
+    })
+}
+
 impl Service {
     pub(crate) fn new(mut store: Store, shared: Arc<Shared>, thread: usize, run_id: &str) -> Self {
         let (common, version) = shared.common();
@@ -125,6 +149,7 @@ impl Service {
             subscribers: Subscribers::new(Arc::clone(&shared.registry), thread),
             slow: common.settings.slow(),
             settings: common.settings,
+            acl: common.acl,
             version,
             reports: Vec::new(),
             random: generator(),
@@ -189,10 +214,7 @@ impl Service {
     fn copy_common(&mut self) {
         let (common, version) = self.shared.common();
         self.version = version;
-        // A client that is connected without a password stays connected when a password is set.
-        if self.settings.requirepass.is_none() && common.settings.requirepass.is_some() {
-            self.clients.iter_mut().for_each(|(_, client)| client.authenticated = true);
-        }
+        self.take_users(common.acl);
         self.slow = common.settings.slow();
         self.settings = common.settings;
         self.store.inline_limits.clone_from(&self.settings.inline_limits);
@@ -211,6 +233,37 @@ impl Service {
                 ..Counters::default()
             };
         }
+    }
+
+    /// Takes other users, and disconnects clients whose user is gone, or may no longer hear what they have subscribed to.
+    fn take_users(&mut self, acl: Arc<Acl>) {
+        if Arc::ptr_eq(&self.acl, &acl) {
+            return;
+        }
+        // A client that is connected without a password stays connected when a password is set.
+        let was_open = !self.acl.asks_for_password();
+        self.acl = acl;
+        for (_, client) in self.clients.iter_mut() {
+            client.authenticated |= was_open;
+            if !renew_login(&self.acl, client) {
+                client.killed = true;
+                self.some_killed = true;
+            }
+        }
+    }
+
+    /// Changes the users, for all threads, for a client that is out of its place. It still gets its reply, even if it may
+    /// not stay.
+    pub(crate) fn change_users<R>(
+        &mut self,
+        client: &mut Client,
+        change: impl FnOnce(&mut Common) -> R,
+    ) -> R {
+        let was_open = !self.acl.asks_for_password();
+        let result = self.change(change);
+        client.authenticated |= was_open;
+        client.closing |= !renew_login(&self.acl, client);
+        result
     }
 
     /// Changes here since a client last had everything made durable.
@@ -372,7 +425,7 @@ impl Service {
                 at_s: unix_time().as_secs(),
                 took_us,
                 words: slowlog::shorten(args),
-                addr: client.addr,
+                addr: client.addr.clone(),
                 name: client.name.clone(),
             };
             match client.id {
@@ -420,7 +473,7 @@ impl Service {
         client.output_long_since = since;
         let too_long =
             since.is_some_and(|since| self.now.saturating_duration_since(since) > output.soft_time);
-        let is_stranger = !client.authenticated && self.settings.requirepass.is_some();
+        let is_stranger = !client.authenticated && self.acl.asks_for_password();
         let len_max = self.settings.output_len_max(is_subscriber);
         let len_max = if is_stranger { len_max.min(STRANGER_OUTPUT_MAX) } else { len_max };
         let is_too_much = unread > len_max || reply_len > self.settings.reply_len_max();

@@ -1,16 +1,28 @@
 //! The configuration that clients can read, and change in part, while the server runs.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::inline_limits::InlineLimits;
 use crate::notifications::Events;
 use crate::script::settings::ScriptSettings;
+use crate::tls::TlsSettings;
 use crate::{Config, DebugCommand, Limits, OutputLimits, SyncPolicy};
 
 /// The configuration as it is now.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    /// The password of the default user that was configured or set last.
     pub(crate) requirepass: Option<String>,
+    /// The file of the users.
+    pub(crate) acl_file: Option<PathBuf>,
+    /// The refusals that ACL LOG keeps.
+    pub(crate) acl_log_len_max: usize,
+    /// Whether new users, and selectors, begin with all channels.
+    pub(crate) acl_all_channels: bool,
     /// The number of threads.
     pub(crate) threads: usize,
     pub(crate) client_count_max: usize,
@@ -45,6 +57,15 @@ pub(crate) struct Settings {
     pub(crate) hll_sparse_len_max: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
+    pub(crate) unix_socket: String,
+    pub(crate) unix_socket_mode: u32,
+    pub(crate) tls: TlsSettings,
+    /// The file that CONFIG REWRITE writes to.
+    pub(crate) config_file: Option<Arc<Path>>,
+    /// The settings that were set by options, or since the start.
+    pub(crate) changed: BTreeSet<&'static str>,
+    /// Clients of other machines are refused while no password is set.
+    pub(crate) protected_mode: bool,
     /// Whether the databases lie in memory alone, and are not kept.
     pub(crate) in_memory: bool,
     /// How large collections may be that are one record.
@@ -81,6 +102,11 @@ impl Settings {
         self.output_len_max(false).min(share)
     }
 
+    /// Whether a client of a server that asks for no password is refused because of where it is.
+    pub(crate) fn denies(&self, client: &Address) -> bool {
+        self.protected_mode && !client.is_local()
+    }
+
     /// Writes a line to the operator's log.
     pub(crate) fn log(&self, line: impl FnOnce() -> String) {
         if let Some(log) = self.log {
@@ -100,6 +126,9 @@ impl Settings {
     pub(crate) fn new(config: &Config, port: u16) -> Self {
         let bind: Vec<_> = config.bind.iter().map(ToString::to_string).collect();
         Self {
+            acl_file: config.acl_file.clone(),
+            acl_log_len_max: 128,
+            acl_all_channels: false,
             requirepass: config.requirepass.clone().filter(|password| !password.is_empty()),
             threads: 1,
             client_count_max: config.client_count_max,
@@ -123,6 +152,15 @@ impl Settings {
             hll_sparse_len_max: 3000,
             bind: bind.join(" "),
             port,
+            unix_socket: config
+                .unix_socket
+                .as_ref()
+                .map_or_else(String::new, |path| path.display().to_string()),
+            unix_socket_mode: config.unix_socket_mode.unwrap_or(0),
+            tls: TlsSettings::default(),
+            config_file: config.file.as_deref().map(Arc::from),
+            changed: config.changed.clone(),
+            protected_mode: config.protected_mode,
             in_memory: false,
             inline_limits: InlineLimits::default(),
             list_compress_depth: 0,

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
+use crate::acl::{Acl, AclLog};
 use crate::board::Board;
 use crate::client_memory::ClientMemory;
 use crate::command_stats::AllStats;
@@ -43,6 +44,10 @@ pub(crate) struct Shared {
     pub(crate) client_memory: ClientMemory,
     /// When a client last had everything made durable, in milliseconds since 1970.
     pub(crate) saved_ms: AtomicU64,
+    /// The requests that were refused for the lack of rights.
+    pub(crate) acl_log: Mutex<AclLog>,
+    /// Is locked while the users are written to their file.
+    pub(crate) acl_saving: Mutex<()>,
     /// The statistics of commands.
     pub(crate) commands: AllStats,
     /// The memory that the server accounted for when it started, and the most that it has since, in bytes.
@@ -74,6 +79,8 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) settings: Settings,
+    /// The users.
+    pub(crate) acl: Arc<Acl>,
     /// Clients wait.
     pub(crate) pause: Option<Pause>,
     /// Whether expired keys are removed in the background; if not, they are removed when a command accesses them.
@@ -92,7 +99,9 @@ impl Shared {
 
     pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>, loading: Loading) -> Self {
         let ending = Arc::new(Ending::new(settings.shutdown_grace));
-        let common = Common { settings, pause: None, expires_actively: true, resets: 0, saves: 0 };
+        let acl = Arc::new(Acl::new(settings.requirepass.as_deref()));
+        let common =
+            Common { settings, acl, pause: None, expires_actively: true, resets: 0, saves: 0 };
         Self {
             common: Mutex::new(common),
             version: AtomicU64::new(0),
@@ -104,6 +113,8 @@ impl Shared {
             clients: AtomicUsize::new(0),
             client_memory: ClientMemory::new(bells.len()),
             saved_ms: AtomicU64::new(0),
+            acl_log: Mutex::default(),
+            acl_saving: Mutex::default(),
             commands: AllStats::new(bells.len()),
             memory_at_start: AtomicU64::new(0),
             memory_peak: AtomicU64::new(0),

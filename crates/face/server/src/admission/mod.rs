@@ -6,8 +6,10 @@
 //! performed, because other threads may change them at any time.
 
 pub(crate) mod admitted;
+mod rights;
 
 pub(crate) use admitted::Admitted;
+pub(crate) use rights::{Sender, check_rights, note_refusal};
 
 use crate::call::is;
 use crate::client::Client;
@@ -102,15 +104,18 @@ fn check(service: &Service, client: &Client, command: &'static Command, args: Ar
         let name = command.full_name;
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
     }
-    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(client.addr.ip()) {
+    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(&client.addr) {
         return Err(DEBUG_REFUSED.into());
     }
-    let stranger = !client.authenticated && service.settings.requirepass.is_some();
+    let stranger = !client.authenticated && service.acl.asks_for_password();
     if stranger && !command.is(flags::NO_AUTH) {
         return Err("NOAUTH Authentication required.".into());
     }
     if client.queue.is_some() && command.is(flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if !client.login.has_pass(&service.acl) {
+        check_rights(service, client, command, args, Sender::Client)?;
     }
     if client.is_monitor && (command.is(flags::READ) || command.is(flags::WRITE)) {
         return Err("ERR Replica can't interact with the keyspace".into());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::failure::{Failure, KEPT_TOO_MUCH, NOT_AN_INTEGER, Outcome, SYNTAX};
@@ -200,6 +201,7 @@ struct Filter {
     addr: Option<String>,
     laddr: Option<String>,
     class: Option<Class>,
+    user: Option<Box<[u8]>>,
     /// The fewest seconds since it connected.
     age_s: Option<u64>,
     spare_me: bool,
@@ -228,9 +230,10 @@ impl Filter {
                     filter.age_s = Some(age.ok_or("ERR maxage should be greater than 0")?);
                 }
                 () if is(word, "USER") => {
-                    if value != b"default" {
-                        return Err(Failure::quoting("ERR No such user '", value, "'"));
-                    }
+                    let user = call.service.acl.find(value);
+                    let user =
+                        user.ok_or_else(|| Failure::quoting("ERR No such user '", value, "'"))?;
+                    filter.user = Some(user.name.clone());
                 }
                 () if is(word, "SKIPME") => {
                     filter.spare_me = match () {
@@ -246,14 +249,15 @@ impl Filter {
     }
 
     fn fits(&self, client: &Line) -> bool {
-        let is_addr = |wanted: &Option<String>, addr: std::net::SocketAddr| {
+        let is_addr = |wanted: &Option<String>, addr: &Address| {
             wanted.as_ref().is_none_or(|wanted| *wanted == addr.to_string())
         };
         self.class.is_none_or(|class| class.has(client))
             && self.id.is_none_or(|id| id == client.id)
             && self.age_s.is_none_or(|age| client.age_s >= age)
-            && is_addr(&self.addr, client.addr)
-            && is_addr(&self.laddr, client.laddr)
+            && self.user.as_ref().is_none_or(|name| *name == client.user.name)
+            && is_addr(&self.addr, &client.addr)
+            && is_addr(&self.laddr, &client.laddr)
     }
 }
 

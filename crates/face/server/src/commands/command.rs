@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::acl::category;
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
@@ -73,7 +74,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
                     glob::matches_ignoring_case(&wanted, name, || !ending.breaks_off())
                 }),
                 () if is(call.arg(3), "ACLCAT") => Box::new(move |command| {
-                    categories(command).iter().any(|category| is(&wanted, &category[1..]))
+                    category::of(command).any(|category| is(&wanted, category))
                 }),
                 // There are no modules.
                 () if is(call.arg(3), "MODULE") => Box::new(|_| false),
@@ -159,40 +160,9 @@ fn find_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The access categories that follow from a command's properties, in the order in which Redis tells them.
-fn categories(command: &Command) -> Vec<&'static str> {
-    let container = !command.subcommands.is_empty() && command.name != "command";
-    let keyspace = ["dbsize", "flushall", "flushdb", "swapdb"].contains(&command.name);
-    let about_connection = command.full_name.starts_with("command");
-    let own = match command.group.category() {
-        _ if keyspace => Some("@keyspace"),
-        _ if about_connection => Some("@connection"),
-        Some("keyspace") if !container => Some("@keyspace"),
-        Some("bitmap") => Some("@bitmap"),
-        Some("hyperloglog") => Some("@hyperloglog"),
-        Some("scripting") if !container => Some("@scripting"),
-        Some("string") => Some("@string"),
-        Some("connection") if !container => Some("@connection"),
-        Some("transaction") => Some("@transaction"),
-        _ => None,
-    };
-    let is_dangerous = command.flags & (flags::ADMIN | flags::DANGEROUS) != 0;
-    let all = [
-        ("@keyspace", false),
-        ("@read", command.is(flags::READ)),
-        ("@write", command.is(flags::WRITE)),
-        ("@string", false),
-        ("@bitmap", false),
-        ("@hyperloglog", false),
-        ("@admin", command.is(flags::ADMIN)),
-        ("@fast", command.is(flags::FAST)),
-        ("@slow", !command.is(flags::FAST)),
-        ("@dangerous", is_dangerous),
-        ("@connection", false),
-        ("@transaction", false),
-    ];
-    let has = |(name, follows): &(&'static str, bool)| *follows || own == Some(*name);
-    all.iter().filter(|category| has(category)).map(|(name, _)| *name).collect()
+/// The access categories of a command.
+fn categories(command: &Command) -> Vec<String> {
+    category::of(command).map(|name| format!("@{name}")).collect()
 }
 
 fn describe(reply: &mut Reply<'_>, command: &Command) {
@@ -208,7 +178,8 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     let keys = command.keys;
     let (first, last, step) = (keys.first, keys.last, keys.step);
     [first, last, step].into_iter().for_each(|number| reply.integer(i64::from(number)));
-    simple_set(reply, &categories(command));
+    let categories = categories(command);
+    simple_set(reply, &categories.iter().map(String::as_str).collect::<Vec<_>>());
     let tips = tips::of(command);
     reply.set(tips.len());
     tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));

@@ -47,30 +47,32 @@ const TAKES: Effects = &["RW", "access", "delete"];
 #[rustfmt::skip]
 static EFFECTS: &[(Effects, &[&str])] = &[
     (LOOKS, &[
-        "exists", "hexists", "hlen", "hstrlen", "llen", "memory|usage", "object|encoding", "object|freq", "object|idletime",
-        "object|refcount", "scard", "sismember", "strlen", "touch", "type", "watch", "xlen", "zcard",
+        "exists", "hexists", "hlen", "hstrlen", "llen", "memory|usage", "object|encoding", "object|freq",
+        "object|idletime", "object|refcount", "scard", "sismember", "strlen", "touch", "type", "watch", "xlen", "zcard",
     ]),
+    (READS, &["xreadgroup"]),
     (CHANGES, &[
         "expire", "expireat", "geoadd", "hexpire", "hexpireat", "hmset", "hpersist", "hpexpire", "hpexpireat", "hset",
         "hsetex", "lset", "persist", "pexpire", "pexpireat", "setrange", "xack", "xadd", "xclaim", "xgroup|setid",
         "xsetid", "zadd",
     ]),
+    (READS_AND_CHANGES, &["eval", "evalsha", "fcall"]),
     (VARIES, &["bitfield", "set"]),
-    (SETS, &["mset", "msetex", "psetex", "setex"]),
+    (SETS, &["mset", "msetex", "psetex", "restore", "setex"]),
     (INSERTS, &["msetnx", "setnx"]),
     (GROWS, &[
         "append", "hsetnx", "linsert", "lpush", "lpushx", "pfadd", "rpush", "rpushx", "sadd", "xgroup|create",
         "xgroup|createconsumer",
     ]),
+    (REMOVES, &["del", "unlink"]),
     (SHRINKS, &[
         "hdel", "lrem", "ltrim", "srem", "xackdel", "xautoclaim", "xdel", "xdelex", "xgroup|delconsumer",
         "xgroup|destroy", "xtrim", "zrem", "zremrangebylex", "zremrangebyrank", "zremrangebyscore",
     ]),
-    (REMOVES, &["del", "unlink"]),
     (&["RW", "delete", "variable_flags"], &["delex"]),
     (TAKES, &[
-        "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "hgetdel", "lmpop", "lpop", "rpop", "spop",
-        "zmpop", "zpopmax", "zpopmin",
+        "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "hgetdel", "lmpop", "lpop", "rpop",
+        "spop", "zmpop", "zpopmax", "zpopmin",
     ]),
     (&["RW", "access"], &["pfcount", "pfdebug"]),
 ];
@@ -97,7 +99,7 @@ pub(super) fn of(command: &Command) -> Vec<KeySpec> {
         keys = Keys { first: at as i32 + 1, last: 0, step, ..keys };
     }
     let two = |first: Effects, others: Effects| {
-        let one = Keys { last: keys.first, ..keys };
+        let one = Keys { last: keys.first, more: MoreKeys::None, ..keys };
         let rest = Keys { first: keys.first + 1, ..keys };
         vec![KeySpec::new(one, first), KeySpec::new(rest, others)]
     };
@@ -150,10 +152,26 @@ pub(super) fn effects(command: &Command, request: Args<'_>, index: usize) -> Eff
         "bitfield" => READS_AND_CHANGES,
         "delex" if request.len() > 2 => &["RW", "access", "delete"],
         "delex" => REMOVES,
-        _ => {
-            let specs = of(command);
-            let spec = specs.iter().find(|spec| spec.has(index));
-            spec.map_or(READS, |spec| spec.effects)
-        }
+        _ => effect_at(&of(command), index),
+    }
+}
+
+fn effect_at(specs: &[KeySpec], index: usize) -> Effects {
+    let spec = specs.iter().find(|spec| spec.has(index));
+    spec.map_or(READS, |spec| spec.effects)
+}
+
+/// Whether a request reads the value of its key at an index, and whether it writes it.
+pub(crate) fn key_access(
+    command: &Command,
+    request: Args<'_>,
+) -> impl Fn(usize) -> (bool, bool) + use<> {
+    let varies = matches!(command.name, "set" | "bitfield" | "delex");
+    let all = varies.then(|| effects(command, request, 1));
+    let specs = of(command);
+    move |index| {
+        let effects = all.unwrap_or_else(|| effect_at(&specs, index));
+        let writes = |effect: &&str| matches!(*effect, "insert" | "delete" | "update");
+        (effects.contains(&"access"), effects.iter().any(writes))
     }
 }

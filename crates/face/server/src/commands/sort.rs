@@ -22,6 +22,29 @@ pub(crate) fn reads_patterns(args: Args<'_>) -> bool {
     args.from(2).iter().any(|word| word.contains(&b'*'))
 }
 
+/// The option of a request that reads keys which its words do not name, so that its client must be allowed to read any:
+/// BY with a pattern, or GET.
+pub(crate) fn reads_any_key(args: Args<'_>) -> Option<&'static str> {
+    let mut words = args.from(2).iter();
+    while let Some(word) = words.next() {
+        match () {
+            () if is(word, "LIMIT") => {
+                words.next();
+                words.next();
+            }
+            () if is(word, "STORE") => {
+                words.next();
+            }
+            () if is(word, "BY") && words.next().is_some_and(|by| by.contains(&b'*')) => {
+                return Some("BY");
+            }
+            () if is(word, "GET") && words.next().is_some() => return Some("GET"),
+            () => {}
+        }
+    }
+    None
+}
+
 /// The options.
 #[derive(Debug)]
 struct Options<'a> {

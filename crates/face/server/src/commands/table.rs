@@ -6,10 +6,11 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters, debug,
-    digest, expiry, fields, functions, geo, geo_search, hashes, hyperloglog, increx, info, keys,
-    latency, lcs, lists, lolwut, memory, monitor, object, pubsub, replication, scan, scripting,
-    set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, tracking, transactions,
+    acl, admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters,
+    debug, digest, expiry, fields, functions, geo, geo_search, hashes, hyperloglog, increx, info,
+    keys, latency, lcs, lists, lolwut, memory, monitor, object, pubsub, replication, scan,
+    scripting, set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, tracking,
+    transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -100,27 +101,6 @@ impl Group {
             Self::Server => "server",
             Self::String => "string",
             Self::Transactions => "transactions",
-        }
-    }
-
-    /// The group's access category, if it has one.
-    pub(crate) fn category(self) -> Option<&'static str> {
-        match self {
-            Self::Bitmap => Some("bitmap"),
-            Self::Connection => Some("connection"),
-            Self::Generic => Some("keyspace"),
-            Self::Geo => Some("geo"),
-            Self::Hash => Some("hash"),
-            Self::List => Some("list"),
-            Self::Set => Some("set"),
-            Self::SortedSet => Some("sortedset"),
-            Self::Stream => Some("stream"),
-            Self::HyperLogLog => Some("hyperloglog"),
-            Self::PubSub => Some("pubsub"),
-            Self::Scripting => Some("scripting"),
-            Self::Cluster | Self::Server => None,
-            Self::String => Some("string"),
-            Self::Transactions => Some("transaction"),
         }
     }
 }
@@ -698,6 +678,21 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("readonly", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("readwrite", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
 
+    new("acl", -2, 0, Server, "6.0.0", "Commands about users and their rights", acl::help).with(&[
+        part("acl|cat", -2, NO_SCRIPT, Server, "6.0.0", "Lists the categories of commands, or the commands of one", acl::cat),
+        part("acl|deluser", -3, ADMIN | NO_SCRIPT, Server, "6.0.0", "Removes users, and disconnects their clients", acl::deluser),
+        part("acl|dryrun", -4, ADMIN | NO_SCRIPT, Server, "7.0.0", "Tells whether a user may have a request executed", acl::dryrun),
+        part("acl|genpass", -2, NO_SCRIPT, Server, "6.0.0", "Returns random digits that nobody can guess", acl::genpass),
+        part("acl|getuser", 3, ADMIN | NO_SCRIPT, Server, "6.0.0", "Tells the rights of a user", acl::getuser),
+        part("acl|help", 2, 0, Server, "6.0.0", "Lists the subcommands", acl::help),
+        part("acl|list", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Lists all users by the rules that make them", acl::list),
+        part("acl|load", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Takes the users from their file", acl::load),
+        part("acl|log", -2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Returns the last refusals, or forgets them", acl::log),
+        part("acl|save", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Writes the users to their file", acl::save),
+        part("acl|setuser", -3, ADMIN | NO_SCRIPT, Server, "6.0.0", "Makes a user, or changes its rights", acl::setuser),
+        part("acl|users", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Lists the names of all users", acl::users),
+        part("acl|whoami", 2, NO_SCRIPT, Server, "6.0.0", "Tells the user of this connection", acl::whoami),
+    ]),
     new("bgrewriteaof", 1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::bgrewriteaof),
     new("bgsave", -1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::bgsave),
     new("command", -1, 0, Server, "2.8.13", "Describes all commands", command::all).with(&[

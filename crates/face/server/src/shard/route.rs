@@ -280,7 +280,12 @@ fn forward(
             protocol: client.protocol,
             silent,
             tracks,
-            from: Asker { place: lane.place, client_id: client.id, addr: client.addr, ticket },
+            from: Asker {
+                place: lane.place,
+                client_id: client.id,
+                addr: client.addr.clone(),
+                ticket,
+            },
         },
     );
 }

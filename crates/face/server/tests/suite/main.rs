@@ -6,6 +6,7 @@ mod common;
 #[path = "../common/requests.rs"]
 mod requests;
 
+mod acl;
 mod backup;
 mod bitmaps;
 mod blocking;
@@ -38,12 +39,14 @@ mod scan;
 mod scripting;
 mod sets;
 mod shutdown;
+mod sockets;
 mod sort;
 mod sorted_sets;
 mod stored_form;
 mod streams;
 mod strings;
 mod threads;
+mod tls;
 mod tracking;
 mod transactions;
 mod wrong_input;
