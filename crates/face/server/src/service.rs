@@ -198,7 +198,7 @@ impl Service {
     pub(crate) fn tick(&mut self) {
         self.now = Instant::now();
         let unix = unix_time();
-        self.store.now_ms = if self.settings.keys_expire { unix.as_millis() as u64 } else { 0 };
+        self.store.now_ms = self.settings.time_ms.unwrap_or(unix.as_millis() as u64);
         let left_ns = 1_000_000 - unix.subsec_nanos() % 1_000_000;
         self.now_until = self.now + Duration::from_nanos(left_ns.into());
     }

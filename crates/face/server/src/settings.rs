@@ -40,8 +40,8 @@ pub(crate) struct Settings {
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,
     pub(crate) shutdown_grace: Duration,
-    /// Whether keys expire; if not, it is always the beginning of 1970 for them.
-    pub(crate) keys_expire: bool,
+    /// The time that keys have, in milliseconds since 1970; `None`: that of the clock.
+    pub(crate) time_ms: Option<u64>,
     /// The shortest time of a command that SLOWLOG records, in microseconds; negative: it records none.
     pub(crate) slowlog_slower_than_us: i64,
     /// The commands that SLOWLOG keeps.
@@ -142,7 +142,7 @@ impl Settings {
             sync: config.sync,
             debug_command: config.debug_command,
             shutdown_grace: config.shutdown_grace,
-            keys_expire: config.keys_expire,
+            time_ms: (!config.keys_expire).then_some(0),
             slowlog_slower_than_us: 10_000,
             slowlog_len_max: 128,
             latency_threshold_ms: 0,

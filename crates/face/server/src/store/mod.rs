@@ -14,6 +14,7 @@
 //! call goes to the part of its key, which must be here. `shard` ensures that.
 
 mod by_collection;
+mod census;
 mod copying;
 mod database;
 mod deadlines;
@@ -38,7 +39,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use halite::{Bytes, Durability, EngineError, KEY_LEN_MAX, VALUE_LEN_MAX};
+use halite_sim::planted;
 
+pub use census::{Census, census};
 use database::Database;
 pub(crate) use elements::{Elements, Order};
 pub(crate) use encodings::Encoding;
@@ -360,7 +363,7 @@ impl Store {
         if elements.is_some() || had_deadlines {
             return self.together(|store| {
                 if let Some(elements) = elements {
-                    store.drop_elements(&elements)?;
+                    planted!("server.replaced-elements-stay", (), store.drop_elements(&elements)?);
                 }
                 if had_deadlines {
                     store.set_field_deadline_at(spot, key, None)?;
@@ -666,6 +669,7 @@ impl Store {
             }
         }
         self.batch_field_deadlines(&overlay);
+        planted!("server.record-before-its-elements", self.commit_batch(true)?);
         let mut puts = false;
         for (&place, changes) in &mut overlay.elements {
             let elements = &self.databases[place].elements;
@@ -767,7 +771,8 @@ impl Store {
                 let mut due = part.deadlines[place].due(self.now_ms, left);
                 // More than the records of the key may have to go.
                 let has_more = |key: &mut Arc<[u8]>| {
-                    part.has_elements[place] || part.field_deadlines[place].get(key).is_some()
+                    planted!("server.expired-elements-stay", false, part.has_elements[place])
+                        || part.field_deadlines[place].get(key).is_some()
                 };
                 late.extend(due.extract_if(.., has_more).map(|key| (place, key)));
                 if due.is_empty() {
@@ -827,7 +832,13 @@ impl Store {
     /// Makes all changes to the parts here durable, if there are any.
     pub(crate) fn sync(&mut self) -> Result<()> {
         for part in self.parts.iter_mut().flatten().filter(|part| part.unsynced) {
-            self.db.sync_partition(part.number)?;
+            planted!(
+                "server.first-partition-synced-alone",
+                if part.number == 0 {
+                    self.db.sync_partition(part.number)?;
+                },
+                self.db.sync_partition(part.number)?
+            );
             part.unsynced = false;
         }
         Ok(())

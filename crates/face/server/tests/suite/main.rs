@@ -26,6 +26,7 @@ mod hashes;
 mod hyperloglogs;
 mod keys;
 mod limits;
+mod linearizability;
 mod lists;
 mod loading;
 mod monitor;
