@@ -7,7 +7,6 @@
 
 mod backups;
 mod classes;
-mod client;
 mod commands;
 mod duration;
 mod engine;
@@ -23,6 +22,7 @@ mod output;
 mod place;
 mod progress;
 mod rdb;
+mod remote;
 mod size;
 mod target;
 mod time;
@@ -61,8 +61,9 @@ Examples:
   halite tpcc run ./tpcc --threads 2     orders and payments of TPC-C, after `halite tpcc load`
   halite lab crash                       look for a power cut that the store does not survive
 
-A database is a folder, and one process at a time holds it: stop the server before another command
-works on its folder. `halite COMMAND --help` has more examples.
+A database is a folder, and one process at a time holds it. While a server has it open, `get`, `put`, `del`, `scan`,
+`stat`, `check`, `dump` and `backup` work through it, with --server; other commands need it stopped. `halite COMMAND
+--help` has more examples.
 
 Exit codes:
   0    done

@@ -8,7 +8,6 @@ use halite::{Batch, Database, Durability};
 use crate::Result;
 use crate::folder::{WriteSpace, in_database};
 use crate::formats::Record;
-use crate::values::deadlines_of;
 
 /// A batch is committed when it has as many records, or as many bytes.
 const BATCH_RECORDS: u64 = 1000;
@@ -48,17 +47,7 @@ impl<'a> Loader<'a> {
     }
 
     pub(crate) fn add(&mut self, record: &Record) -> Result<()> {
-        self.add_until(record, None)
-    }
-
-    /// Adds a record of a server's key space, and in the same batch when it expires, in milliseconds since 1970.
-    pub(crate) fn add_until(&mut self, record: &Record, deadline: Option<u64>) -> Result<()> {
         self.add_to_batch(record)?;
-        if let Some(at) = deadline {
-            let name = record.space.as_ref().unwrap_or(&self.default_space);
-            let deadlines = Rc::from(deadlines_of(name));
-            self.put(&deadlines, &record.key, &at.to_be_bytes())?;
-        }
         if self.batch_records >= BATCH_RECORDS || self.batch_bytes >= BATCH_BYTES {
             self.commit()?;
             if self.unsynced_bytes >= SYNC_BYTES {
@@ -66,6 +55,12 @@ impl<'a> Loader<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Counts a record of so many bytes that was put elsewhere.
+    pub(crate) fn note(&mut self, bytes: u64) {
+        self.records += 1;
+        self.bytes += bytes;
     }
 
     /// Commits the remaining records and makes all of them durable.

@@ -1,6 +1,6 @@
 //! Arguments that the data commands share.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -21,6 +21,13 @@ pub(crate) struct Place {
     /// The key space; the server serves `db0` as database 0
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SPACE)]
     pub(crate) space: String,
+}
+
+impl Place {
+    /// The first argument where there is no folder: with a server.
+    pub(crate) fn first(&self) -> &OsStr {
+        self.path.as_os_str()
+    }
 }
 
 /// The keys of a range that begin alike.
@@ -64,7 +71,7 @@ pub(crate) struct Escapes {
 
 impl Escapes {
     /// The key that an argument stands for.
-    pub(crate) fn key(&self, argument: &OsString) -> Result<Vec<u8>> {
+    pub(crate) fn key(&self, argument: &OsStr) -> Result<Vec<u8>> {
         let text = argument.as_bytes();
         if self.escaped {
             let key = escape::read(text).map_err(|why| Error::input(escape::to_text(text), why))?;

@@ -90,6 +90,11 @@ pub(crate) fn deadlines_of(name: &str) -> String {
     format!("{name}:expires")
 }
 
+/// The name of the key space with the elements of the collections of another.
+pub(crate) fn elements_of(name: &str) -> String {
+    format!("{name}:elements")
+}
+
 /// Refuses a change of a server's key space which its keys' deadlines would not follow.
 pub(crate) fn check_companions(db: &Database, space: &KeySpace, change: &str) -> Result<()> {
     let failed = |error| in_database(db.path(), error);
@@ -111,8 +116,8 @@ pub(crate) fn stored<'a>(space: &str, value: &'a [u8]) -> Cow<'a, [u8]> {
     if is_of_values(space) { Cow::Owned(tagged(value)) } else { Cow::Borrowed(value) }
 }
 
-/// An error of the form of the values in `path`.
-fn in_form(path: &Path, error: halite_server::Error) -> Error {
+/// An error of the values in `path`, or of their form.
+pub(crate) fn in_form(path: &Path, error: halite_server::Error) -> Error {
     match error {
         halite_server::Error::Database(source) => in_database(path, source),
         source => Error::Form { path: path.to_owned(), source },

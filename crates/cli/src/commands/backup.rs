@@ -1,6 +1,5 @@
 //! `halite backup`.
 
-use std::env;
 use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,11 +8,10 @@ use clap::Args;
 use halite::{BackupError, BackupInfo, BackupReport, Database};
 use serde_json::json;
 
-use super::serve::PASSWORD_VARIABLE;
-use crate::backups::{in_file, info_of, new_name, newest, open_backup};
-use crate::client::Client;
+use crate::backups::{in_file, info_of, new_name, newest};
 use crate::folder::{in_database, open};
 use crate::interrupt::Interrupt;
+use crate::remote::{Client, fetch, password};
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
 
@@ -89,7 +87,8 @@ impl Backup {
         let interrupt = &Interrupt::catch()?;
         let report = match &self.server {
             Some(address) => {
-                let client = Client::connect(address, self.password()?.as_deref())?;
+                let password = password(self.password_file.as_deref())?;
+                let client = Client::connect(address, password.as_deref())?;
                 write(&file, interrupt, |part, out| {
                     fetch(client, interrupt, part, out, &file, previous)
                 })?
@@ -113,13 +112,6 @@ impl Backup {
         let (operations, bytes) = (count(report.operations, "operation"), human(report.bytes));
         let kind = if report.info.is_full() { "full backup" } else { "backup of changes" };
         output::text(&format!("{}: {kind}, {operations}, {bytes}\n", file.display()))
-    }
-
-    /// The server's password, if there is one.
-    fn password(&self) -> Result<Option<String>> {
-        let Some(file) = &self.password_file else { return Ok(env::var(PASSWORD_VARIABLE).ok()) };
-        let text = fs::read_to_string(file).map_err(|error| Error::io(file.display(), error))?;
-        Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
     }
 
     fn write_to(
@@ -189,31 +181,4 @@ fn write(
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::io(folder.display(), error))?;
     Ok(report)
-}
-
-/// Writes a server's backup to `part`, which is open as `out` and will be `file`, and checks that it is whole.
-fn fetch(
-    mut client: Client,
-    interrupt: &Interrupt,
-    part: &Path,
-    out: &File,
-    file: &Path,
-    previous: Option<&BackupInfo>,
-) -> Result<BackupReport> {
-    let since = previous.map(BackupInfo::encode);
-    let mut begin = vec![&b"HALITE.BACKUP"[..], b"BEGIN"];
-    if let Some(since) = &since {
-        begin.extend([&b"SINCE"[..], since]);
-    }
-    client.call(&begin)?;
-    let bar = progress::bytes("backing up", None);
-    let mut writer = bar.wrap_write(interrupt.writer(out));
-    while let Some(piece) = client.call(&[b"HALITE.BACKUP", b"NEXT"])? {
-        writer.write_all(&piece).map_err(|error| in_file(file, BackupError::Write(error)))?;
-    }
-    bar.finish_and_clear();
-    let bar = progress::bytes("checking", None);
-    let checked = open_backup(part, |file| interrupt.reader(bar.wrap_read(file)))?.verify();
-    bar.finish_and_clear();
-    checked.map_err(|error| in_file(file, error))
 }

@@ -1,15 +1,16 @@
 //! `halite check`.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use halite::{Damage, Database, VerifyReport};
+use halite::{BackupReport, Damage, Database, VerifyReport};
 use serde_json::{Value, json};
 
 use crate::backups::{in_file, open_backup};
 use crate::folder::{in_database, open};
 use crate::interrupt::Interrupt;
+use crate::remote::{Copy, ServerArgs, need};
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
 
@@ -19,9 +20,11 @@ Examples:
   halite check ./data || echo damaged         exit code 4: damage found
   halite check ./data --json | jq '.damage[].what'
   halite check monday.backup                  a backup, which must be whole to be restored
+  halite check --server 127.0.0.1:6379        what a server has open
 
 Everything that has a checksum is read and compared. Nothing is repaired: restore what is damaged
-from a backup. Where tables or the manifest of the engine lsm are lost, `halite repair` goes on without
+from a backup. With --server, the server reads all that it has, as for a backup, and what arrives is verified: what
+takes no part in reading, such as dead records, is not. Where tables or the manifest of the engine lsm are lost, `halite repair` goes on without
 them.";
 
 /// Verify every checksum
@@ -29,7 +32,11 @@ them.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
     /// The database's folder, or a backup
-    path: PathBuf,
+    #[arg(required_unless_present = "server", conflicts_with = "server")]
+    path: Option<PathBuf>,
+
+    #[command(flatten)]
+    server: ServerArgs,
 
     /// Print a JSON object
     #[arg(long)]
@@ -39,36 +46,46 @@ pub(crate) struct Check {
 impl Check {
     pub(crate) fn run(&self) -> Result<()> {
         let interrupt = Interrupt::catch()?;
-        if self.path.is_file() {
-            return self.check_backup(&interrupt);
+        if let Some(server) = self.server.connect()? {
+            let address = server.address().to_owned();
+            let copy = Copy::new(&interrupt)?;
+            let fetched = copy.fetch(server, &interrupt);
+            let report =
+                fetched.map_err(|error| if interrupt.is_raised() { STOPPED } else { error })?;
+            return self.print_backup(&address, &report);
         }
-        let report = match open(&self.path) {
-            Ok(db) => self.verify(&db, &interrupt)?,
+        let path = need(self.path.as_ref(), "PATH")?;
+        if path.is_file() {
+            return self.check_backup(path, &interrupt);
+        }
+        let report = match open(path) {
+            Ok(db) => verify(path, &db, &interrupt)?,
             Err(error) => not_opened(error)?,
         };
         if self.json {
             output::json(&as_json(&report))?;
         } else {
-            output::text(&self.as_text(&report))?;
+            output::text(&as_text(path, &report))?;
         }
         match report.damage.len() {
             0 => Ok(()),
-            parts => Err(Error::DamageFound {
-                path: self.path.clone(),
-                parts: count(parts as u64, "part"),
-            }),
+            parts => {
+                Err(Error::DamageFound { path: path.clone(), parts: count(parts as u64, "part") })
+            }
         }
     }
 
-    fn check_backup(&self, interrupt: &Interrupt) -> Result<()> {
-        let len =
-            std::fs::metadata(&self.path).map_err(|error| Error::io(self.path.display(), error));
+    fn check_backup(&self, path: &Path, interrupt: &Interrupt) -> Result<()> {
+        let len = std::fs::metadata(path).map_err(|error| Error::io(path.display(), error));
         let bar = progress::bytes("checking", Some(len?.len()));
-        let opened = open_backup(&self.path, |file| interrupt.reader(bar.clone().wrap_read(file)));
-        let read =
-            opened.and_then(|backup| backup.verify().map_err(|error| in_file(&self.path, error)));
+        let opened = open_backup(path, |file| interrupt.reader(bar.clone().wrap_read(file)));
+        let read = opened.and_then(|backup| backup.verify().map_err(|error| in_file(path, error)));
         bar.finish_and_clear();
         let report = read.map_err(|error| if interrupt.is_raised() { STOPPED } else { error })?;
+        self.print_backup(&path.display().to_string(), &report)
+    }
+
+    fn print_backup(&self, name: &str, report: &BackupReport) -> Result<()> {
         if self.json {
             return output::json(&json!({
                 "whole": true,
@@ -83,40 +100,40 @@ impl Check {
             None => "a full backup".to_owned(),
             Some(parent) => format!("what was changed since backup {parent}"),
         };
-        let (path, id) = (self.path.display(), report.info.id());
+        let id = report.info.id();
         output::text(&format!(
-            "{path}: whole: backup {id}, {kind}, {operations}, {bytes} verified\n"
+            "{name}: whole: backup {id}, {kind}, {operations}, {bytes} verified\n"
         ))
     }
+}
 
-    fn verify(&self, db: &Database, interrupt: &Interrupt) -> Result<VerifyReport> {
-        let bar = progress::bytes("checking", Some(0));
-        let report = db.verify(&mut |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-            interrupt.flow()
-        });
-        bar.finish_and_clear();
-        if interrupt.is_raised() {
-            return Err(STOPPED);
-        }
-        report.map_err(|error| in_database(&self.path, error))
+fn verify(path: &Path, db: &Database, interrupt: &Interrupt) -> Result<VerifyReport> {
+    let bar = progress::bytes("checking", Some(0));
+    let report = db.verify(&mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+        interrupt.flow()
+    });
+    bar.finish_and_clear();
+    if interrupt.is_raised() {
+        return Err(STOPPED);
     }
+    report.map_err(|error| in_database(path, error))
+}
 
-    fn as_text(&self, report: &VerifyReport) -> String {
-        let mut text = String::new();
-        for Damage { what, why } in &report.damage {
-            // A string takes every write.
-            let _ = writeln!(text, "damaged: {what}: {why}");
-        }
-        let (records, bytes) = (count(report.records, "record"), human(report.bytes));
-        if report.damage.is_empty() {
-            let _ = writeln!(text, "{}: whole: {records}, {bytes} verified", self.path.display());
-        } else if !report.complete {
-            let _ = writeln!(text, "not everything could be read: {records}, {bytes} verified");
-        }
-        text
+fn as_text(path: &Path, report: &VerifyReport) -> String {
+    let mut text = String::new();
+    for Damage { what, why } in &report.damage {
+        // A string takes every write.
+        let _ = writeln!(text, "damaged: {what}: {why}");
     }
+    let (records, bytes) = (count(report.records, "record"), human(report.bytes));
+    if report.damage.is_empty() {
+        let _ = writeln!(text, "{}: whole: {records}, {bytes} verified", path.display());
+    } else if !report.complete {
+        let _ = writeln!(text, "not everything could be read: {records}, {bytes} verified");
+    }
+    text
 }
 
 const STOPPED: Error = Error::Stopped { left: "not everything was read" };
@@ -155,10 +172,10 @@ mod tests {
     fn every_damaged_part_is_told() {
         let part =
             |n: u32| Damage { what: format!("record {n}"), why: "checksum differs".to_owned() };
-        let check = Check { path: "data".into(), json: false };
+        let path = Path::new("data");
         let report =
             VerifyReport { records: 9, bytes: 900, damage: vec![part(1), part(2)], complete: true };
-        let text = check.as_text(&report);
+        let text = as_text(path, &report);
         assert_eq!(
             text,
             "damaged: record 1: checksum differs\ndamaged: record 2: checksum differs\n"
@@ -169,6 +186,6 @@ mod tests {
             (&json!(false), &json!("record 2"))
         );
         let whole = VerifyReport { damage: vec![], ..report };
-        assert_eq!(check.as_text(&whole), "data: whole: 9 records, 900 B verified\n");
+        assert_eq!(as_text(path, &whole), "data: whole: 9 records, 900 B verified\n");
     }
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::folder::{WriteSpace, find_space, in_database, open};
 use crate::place::{Escapes, Place};
+use crate::remote::ServerArgs;
 use crate::values::check_removal;
 use crate::{Result, output, size};
 
@@ -14,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   halite del ./data greeting
   halite del ./data user:7 user:8 --space people    all of them, or none after a crash
+  halite del --server 127.0.0.1:6379 greeting       by a server that has the database open
   halite del ./data greeting --json                 {\"deleted\":1}";
 
 /// Remove keys
@@ -23,12 +25,15 @@ pub(crate) struct Del {
     #[command(flatten)]
     place: Place,
 
-    /// The keys; one that is not there counts as nothing
-    #[arg(required = true, allow_negative_numbers = true, value_name = "KEY")]
+    /// The keys; one that is not there counts as nothing. With --server, the first argument is one, too
+    #[arg(required_unless_present = "server", allow_negative_numbers = true, value_name = "KEY")]
     keys: Vec<OsString>,
 
     #[command(flatten)]
     escapes: Escapes,
+
+    #[command(flatten)]
+    server: ServerArgs,
 
     /// Print a JSON object
     #[arg(long)]
@@ -39,6 +44,10 @@ impl Del {
     pub(crate) fn run(&self) -> Result<()> {
         let mut keys =
             self.keys.iter().map(|key| self.escapes.key(key)).collect::<Result<Vec<_>>>()?;
+        if let Some(mut server) = self.server.connect_in(&self.place)? {
+            keys.push(self.escapes.key(self.place.first())?);
+            return self.print(server.delete(&keys)?);
+        }
         keys.sort();
         keys.dedup();
         let db = open(&self.place.path)?;
@@ -53,6 +62,10 @@ impl Del {
             }
             batch.commit().map_err(failed)?;
         }
+        self.print(deleted)
+    }
+
+    fn print(&self, deleted: u64) -> Result<()> {
         if self.json {
             output::json(&json!({ "deleted": deleted }))
         } else {

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::folder::{find_space, in_database, open};
 use crate::formats::write_json_bytes;
 use crate::place::{Escapes, Place};
+use crate::remote::{ServerArgs, need};
 use crate::values::Values;
 use crate::{Error, Result, escape, output};
 
@@ -18,6 +19,7 @@ Examples:
   halite get ./data 'row\\x00\\x01' -e          a key that is not text
   halite get ./data greeting --json           {\"key\":\"greeting\",\"value\":\"hello\"}
   halite get ./data greeting --snapshot monday     as it was, of an engine that keeps snapshots
+  halite get --server 127.0.0.1:6379 greeting of a server that has the database open
   halite get ./data greeting || echo none     exit code 3: there is no such key
 
 With --json, a key or value that is not UTF-8 is `key_base64` or `value_base64`.";
@@ -29,15 +31,22 @@ pub(crate) struct Get {
     #[command(flatten)]
     place: Place,
 
-    /// The key
-    #[arg(allow_negative_numbers = true)]
-    key: OsString,
+    /// The key; with --server, the first argument
+    #[arg(
+        allow_negative_numbers = true,
+        required_unless_present = "server",
+        conflicts_with = "server"
+    )]
+    key: Option<OsString>,
 
     #[command(flatten)]
     escapes: Escapes,
 
+    #[command(flatten)]
+    server: ServerArgs,
+
     /// Read the key space as this snapshot of it has it, see `halite snapshot`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "server")]
     snapshot: Option<String>,
 
     /// Print a JSON object
@@ -47,7 +56,16 @@ pub(crate) struct Get {
 
 impl Get {
     pub(crate) fn run(&self) -> Result<()> {
-        let key = self.escapes.key(&self.key)?;
+        if let Some(mut server) = self.server.connect_in(&self.place)? {
+            let key = self.escapes.key(self.place.first())?;
+            let value = server.get(&key)?.ok_or_else(|| Error::NoKey {
+                path: server.address().into(),
+                space: server.space(),
+                key: escape::to_text(&key),
+            })?;
+            return self.print(&key, &value).map_err(output::failed);
+        }
+        let key = self.escapes.key(need(self.key.as_ref(), "KEY")?)?;
         let db = open(&self.place.path)?;
         let value = match find_space(&db, &self.place.space)? {
             Some(space) => {

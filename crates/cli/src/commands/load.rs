@@ -49,7 +49,7 @@ JSON lines (--format jsonl, the default for *.jsonl, *.ndjson, *.json and with -
 RDB files of Redis (--format rdb, the default for *.rdb), up to version 12:
   The keys of database N go to the key space `dbN`, as a server has them, and replace those that are
   there. Keys that have expired are passed over, libraries of functions and values of modules too, with
-  a warning. Only strings can be loaded so far; a key of another type is refused by its name.
+  a warning.
 
 Append-only files of Redis (--format aof, the default for *.aof, *.manifest, and a folder with a manifest):
   A server of this process carries the commands out, and a command that it does not know is refused by

@@ -9,6 +9,7 @@ mod del;
 mod dump;
 mod get;
 mod lab;
+mod listen;
 mod load;
 mod obj;
 mod pool;

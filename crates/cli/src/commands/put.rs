@@ -13,6 +13,7 @@ use crate::engine::EngineArgs;
 use crate::folder::{WriteSpace, in_database};
 use crate::formats::read_value;
 use crate::place::{Escapes, Place};
+use crate::remote::{ServerArgs, need};
 use crate::{Error, Result};
 
 const EXAMPLES: &str = "\
@@ -22,6 +23,7 @@ Examples:
   halite put ./data logo --file logo.png      the value from a file
   halite put ./data user:7 Ada --space people
   halite put ./data -- -k- -v-                a key or value that begins with a dash
+  halite put --server 127.0.0.1:6379 greeting hello      by a server that has the database open
   halite put ./new greeting hello --engine lsm --levels /ssd/levels
 
 The write is durable when the command returns; `halite stat` says what that means on this medium.
@@ -34,12 +36,12 @@ pub(crate) struct Put {
     #[command(flatten)]
     place: Place,
 
-    /// The key, at most 64 KiB
-    #[arg(allow_negative_numbers = true)]
-    key: OsString,
+    /// The key, at most 64 KiB; with --server, the first argument, and the value the second
+    #[arg(allow_negative_numbers = true, required_unless_present = "server")]
+    key: Option<OsString>,
 
     /// The value, at most 512 MiB; `-` or none: from standard input
-    #[arg(allow_negative_numbers = true, conflicts_with = "file")]
+    #[arg(allow_negative_numbers = true, conflicts_with_all = ["file", "server"])]
     value: Option<OsString>,
 
     /// Take the value from FILE
@@ -50,12 +52,25 @@ pub(crate) struct Put {
     escapes: Escapes,
 
     #[command(flatten)]
+    server: ServerArgs,
+
+    #[command(flatten)]
     engine: EngineArgs,
 }
 
 impl Put {
     pub(crate) fn run(&self) -> Result<()> {
-        let (key, value) = (self.escapes.key(&self.key)?, self.value()?);
+        if let Some(mut server) = self.server.connect_in(&self.place)? {
+            if self.key.is_some() && self.file.is_some() {
+                return Err(Error::Usage(
+                    "--file: the value is there already; leave one out".into(),
+                ));
+            }
+            let key = self.escapes.key(self.place.first())?;
+            return server.put(&key, &self.value(self.key.as_ref())?);
+        }
+        let key = self.escapes.key(need(self.key.as_ref(), "KEY")?)?;
+        let value = self.value(self.value.as_ref())?;
         let path = &self.place.path;
         let db = self.engine.open_or_create(Database::builder(), path, None)?;
         let mut batch = db.batch();
@@ -66,8 +81,9 @@ impl Put {
             .map_err(|error| in_database(path, error))
     }
 
-    fn value(&self) -> Result<Vec<u8>> {
-        match (&self.value, &self.file) {
+    /// The value: the argument, a file's contents, or what standard input has.
+    fn value(&self, argument: Option<&OsString>) -> Result<Vec<u8>> {
+        match (argument, &self.file) {
             (Some(value), _) if value != "-" => Ok(value.as_bytes().to_vec()),
             (None, Some(file)) => File::open(file)
                 .and_then(read_value)

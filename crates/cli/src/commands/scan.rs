@@ -1,6 +1,7 @@
 //! `halite scan`.
 
 use std::ops::Bound;
+use std::path::PathBuf;
 
 use clap::Args;
 use halite::{Iter, KeyRange, KeySpace};
@@ -9,7 +10,9 @@ use serde_json::json;
 use crate::folder::{find_space, in_database, open};
 use crate::formats::Format;
 use crate::interrupt::Interrupt;
-use crate::place::{Escapes, Keys, Place};
+use crate::place::{DEFAULT_SPACE, Escapes, Keys};
+use crate::remote::{Server, ServerArgs, Wanted, need};
+use crate::size::count;
 use crate::values::Values;
 use crate::{Result, output};
 
@@ -21,17 +24,26 @@ Examples:
   halite scan ./data --reverse --limit 10           the ten largest keys
   halite scan ./data --prefix user: --count
   halite scan ./data --snapshot monday              as it was, of an engine that keeps snapshots
+  halite scan --server 127.0.0.1:6379/2 --prefix user:   of a server that has the database open
   halite scan ./data --json | jq .key
 
 A line is a key, a tab and a value, with the escapes of `halite load --help`. With --json, a
-line is an object {\"key\": ..., \"value\": ...}; what is not UTF-8 is `key_base64` or `value_base64`.";
+line is an object {\"key\": ..., \"value\": ...}; what is not UTF-8 is `key_base64` or `value_base64`.
+
+With --server, the keys are collected before the first is printed; one that is set meanwhile may be left out. Only
+--keys-only lists keys that hold no strings, but hashes, lists and the like.";
 
 /// List keys and values in order
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Scan {
-    #[command(flatten)]
-    place: Place,
+    /// The database's folder
+    #[arg(required_unless_present = "server", conflicts_with = "server")]
+    path: Option<PathBuf>,
+
+    /// The key space; the server serves `db0` as database 0
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SPACE, conflicts_with = "server")]
+    space: String,
 
     #[command(flatten)]
     keys: Keys,
@@ -55,8 +67,11 @@ pub(crate) struct Scan {
     #[command(flatten)]
     escapes: Escapes,
 
+    #[command(flatten)]
+    server: ServerArgs,
+
     /// Read the key space as this snapshot of it has it, see `halite snapshot`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "server")]
     snapshot: Option<String>,
 
     /// Print JSON objects
@@ -68,11 +83,15 @@ impl Scan {
     pub(crate) fn run(&self) -> Result<()> {
         let range = self.keys.range(&self.escapes)?;
         let interrupt = Interrupt::catch()?;
-        let db = open(&self.place.path)?;
+        if let Some(server) = self.server.connect()? {
+            return self.scan_server(server, range, &interrupt);
+        }
+        let path = need(self.path.as_ref(), "PATH")?;
+        let db = open(path)?;
         let values = Values::of(&db)?;
-        let failed = |error| in_database(&self.place.path, error);
+        let failed = |error| in_database(path, error);
         let limit = self.limit.unwrap_or(usize::MAX);
-        let pairs = match find_space(&db, &self.place.space)? {
+        let pairs = match find_space(&db, &self.space)? {
             Some(space) => Some(self.pairs(&space, range).map_err(failed)?),
             None => None,
         };
@@ -90,12 +109,47 @@ impl Scan {
             let written = if self.keys_only {
                 writer.write_key(&key)
             } else {
-                writer.write(&key, values.plain(&self.place.space, &key, &value)?)
+                writer.write(&key, values.plain(&self.space, &key, &value)?)
             };
             written.map_err(output::failed)?;
         }
         writer.flush().map_err(output::failed)?;
         interrupt.check()
+    }
+
+    /// Lists what a server has.
+    fn scan_server(
+        &self,
+        mut server: Server,
+        range: KeyRange,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let limit = self.limit.unwrap_or(usize::MAX);
+        let prefix = self.keys.prefix(&self.escapes)?;
+        let wanted = Wanted { range, prefix, reverse: self.reverse, limit };
+        let keys = server.scan(&wanted, interrupt)?;
+        if self.count {
+            return self.print_count(keys.len() as u64);
+        }
+        let format = if self.json { Format::Jsonl } else { Format::Tsv };
+        let mut writer = format.writer(output::stdout());
+        let mut others = 0;
+        if self.keys_only {
+            keys.iter().try_for_each(|key| writer.write_key(key)).map_err(output::failed)?;
+        } else {
+            others = server.values(&keys, |key, value| {
+                interrupt.check()?;
+                writer.write(key, value).map_err(output::failed)
+            })?;
+        }
+        writer.flush().map_err(output::failed)?;
+        if others > 0 {
+            let keys = count(others, "key");
+            output::message(format_args!(
+                "{keys} left out, which have no string, as hashes and lists have none, or are gone; --keys-only has them"
+            ));
+        }
+        Ok(())
     }
 
     fn pairs(&self, space: &KeySpace, range: KeyRange) -> halite::Result<Iter> {

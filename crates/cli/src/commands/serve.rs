@@ -2,7 +2,7 @@
 
 use std::env::{self, VarError};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZero;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use halite_server::{
     Config, DebugCommand, Handle, OutputLimits, Server, Sockets, SyncPolicy, raise_descriptor_limit,
 };
 
+use super::listen::ListenArgs;
 use super::stat::{findings, recovery};
 use crate::engine::EngineArgs;
 use crate::folder::{with_change_log, with_index};
 use crate::interrupt::Interrupt;
+use crate::remote::PASSWORD_VARIABLE;
 use crate::{Error, Result, index, output, size};
-
-pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 
 /// How many partitions a database can have, and so how many threads can serve it.
 const PARTITIONS: RangeInclusive<i64> = 1..=halite::PARTITIONS_MAX as i64;
@@ -37,6 +37,10 @@ Examples:
   halite serve ./data --threads 4 --partitions 16 ... in four parts: after a crash, each answers when it is there
   halite serve /dev/shm/cache --maxclients 100 --timeout 300
   halite serve ./data --bind 0.0.0.0 --requirepass-file secret
+  halite serve ./data --unix-socket /run/halite.sock --unix-socket-perm 770
+  halite serve ./data --port 0 --tls-port 6379 --tls-cert-file cert.pem --tls-key-file key.pem \\
+                      --tls-ca-cert-file ca.pem   by TLS only, for clients with a certificate of that authority
+  halite serve ./data --config redis.conf         settings from a file in Redis' syntax; options win
   HALITE_REQUIREPASS=secret halite serve ./data   a password that no process list shows
   halite serve ./data --sync interval=1000        a power cut takes a second's writes at most
   halite serve --in-memory 2GiB                   a cache: nothing survives the end of the server
@@ -70,13 +74,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "levels")]
     in_memory: Option<u64>,
 
-    /// The addresses to listen on
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', default_value = "127.0.0.1")]
-    bind: Vec<IpAddr>,
+    /// Take settings from FILE, which has the lines of a redis.conf; options win over it, and CONFIG REWRITE writes
+    /// to it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
-    /// The port to listen on; 0: any free one
-    #[arg(long, default_value_t = 6379)]
-    port: u16,
+    #[command(flatten)]
+    listen: ListenArgs,
 
     #[command(flatten)]
     engine: EngineArgs,
@@ -122,9 +126,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", conflicts_with = "requirepass")]
     requirepass_file: Option<PathBuf>,
 
-    /// The most clients at a time
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
-    maxclients: u32,
+    /// Take the users, their passwords' digests and their rights from FILE, which must exist: a line `user <name>
+    /// <rule> ...` for each, as ACL LIST shows them and ACL SAVE writes them
+    #[arg(long, value_name = "FILE")]
+    aclfile: Option<PathBuf>,
+
+    /// The most clients at a time [default: 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    maxclients: Option<u32>,
 
     /// The memory that all clients may take together, for requests that have arrived and replies that they have not
     /// read: above it, those with most of it are disconnected; 0: no limit [default: a quarter of the memory of the
@@ -133,13 +142,13 @@ pub(crate) struct Serve {
     maxmemory_clients: Option<u64>,
 
     /// When a client is disconnected that does not read its replies: with more than HARD of them, or with more than
-    /// SOFT for SECONDS; 0: not for that
-    #[arg(long, value_name = "HARD[,SOFT,SECONDS]", default_value = "0", value_parser = parse_output_limits)]
-    client_output_buffer_limit: OutputLimits,
+    /// SOFT for SECONDS; 0: not for that [default: 0]
+    #[arg(long, value_name = "HARD[,SOFT,SECONDS]", value_parser = parse_output_limits)]
+    client_output_buffer_limit: Option<OutputLimits>,
 
-    /// Seconds after which an idle client is disconnected; 0: never
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
-    timeout: u64,
+    /// Seconds after which an idle client is disconnected; 0: never [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
 
     /// Answer GET /metrics, for Prometheus, on this address: a port, which is one of 127.0.0.1, or
     /// address:port. Every process that reaches it can read the metrics
@@ -147,31 +156,42 @@ pub(crate) struct Serve {
     metrics: Option<SocketAddr>,
 
     /// Which clients may use DEBUG, which can keep others waiting: no, local (those on this machine) or yes
-    #[arg(long, value_name = "WHO", default_value_t, value_parser = parse_debug_command)]
-    enable_debug_command: DebugCommand,
+    /// [default: no]
+    #[arg(long, value_name = "WHO", value_parser = parse_debug_command)]
+    enable_debug_command: Option<DebugCommand>,
 
-    /// How many databases SELECT can choose from
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
-    databases: u32,
+    /// How many databases SELECT can choose from [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    databases: Option<u32>,
 }
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<()> {
-        let mut config = self.configure(Config::default())?;
-        let protected = config.requirepass.is_some();
+        let mut config = Config::default();
+        let notes = match &self.config {
+            Some(file) => config.read_file(file)?,
+            None => Vec::new(),
+        };
+        self.configure(&mut config)?;
+        let is_protected = config.protected_mode;
+        let (policy, unix_socket) = (config.sync, config.unix_socket.clone());
         let clients = config.client_count_max;
         raise_descriptor_limit(clients);
         // The sockets come before the database: if an address is taken, no database is created.
         let sockets = Sockets::bind(&config)?;
         let is_new = !self.path.as_ref().is_some_and(Database::exists);
         let db = self.open()?;
-        config.threads = Some(self.threads_on(db.stats().domain));
-        let (banner, stats) = (self.banner(&db, is_new), db.stats());
+        config.threads = Some(self.threads_on(db.stats().domain, policy));
+        let (banner, stats) = (self.banner(&db, is_new, policy), db.stats());
         let server = Server::on(sockets, db, config)?;
+        let is_open = !is_protected && !server.asks_for_password();
         let metrics = server.metrics_addr();
         shut_down_on_signals(server.handle())?;
 
         output::message(banner);
+        for note in notes {
+            output::message(format_args!("config file: {note}"));
+        }
         for finding in findings(&stats) {
             output::message(format_args!("warning: {finding}"));
         }
@@ -182,14 +202,20 @@ impl Serve {
                  files, and the database needs some; raise the limit (ulimit -n)"
             ));
         }
-        for address in server.local_addrs() {
-            output::message(format_args!("listening on {address}"));
-            if !address.ip().is_loopback() && !protected {
+        let with_tls = server.tls_addrs().into_iter().map(|address| (address, " by TLS"));
+        for (address, how) in
+            server.local_addrs().into_iter().map(|address| (address, "")).chain(with_tls)
+        {
+            output::message(format_args!("listening on {address}{how}"));
+            if !address.ip().is_loopback() && is_open {
                 output::message(format_args!(
                     "warning: whoever reaches {address} can read and write everything; \
                      set a password (--requirepass-file)"
                 ));
             }
+        }
+        if let Some(path) = unix_socket {
+            output::message(format_args!("listening on the unix socket {}", path.display()));
         }
         if let Some(address) = metrics {
             output::message(format_args!("metrics on http://{address}/metrics"));
@@ -248,51 +274,69 @@ impl Serve {
         Some(Partitioning::Hash(partitions))
     }
 
-    fn configure(&self, mut config: Config) -> Result<Config> {
-        config.bind.clone_from(&self.bind);
-        config.port = self.port;
-        config.requirepass = self.password()?;
-        config.sync = self.sync();
+    /// Takes the options over; those that are not given leave the configuration as it is.
+    fn configure(&self, config: &mut Config) -> Result<()> {
+        self.listen.configure(config);
+        if let Some(password) = self.password()? {
+            config.requirepass = Some(password);
+            config.note_option("requirepass");
+        }
+        if let Some(file) = &self.aclfile {
+            config.acl_file = Some(file.clone());
+            config.note_option("aclfile");
+        }
+        if let Some(policy) = self.sync {
+            config.sync = policy;
+            config.note_option("appendfsync");
+        }
         config.metrics = self.metrics;
-        config.debug_command = self.enable_debug_command;
-        config.databases = self.databases;
-        config.limits.output = self.client_output_buffer_limit.clone();
+        if let Some(who) = self.enable_debug_command {
+            config.debug_command = who;
+            config.note_option("enable-debug-command");
+        }
+        if let Some(databases) = self.databases {
+            config.databases = databases;
+            config.note_option("databases");
+        }
+        if let Some(limits) = &self.client_output_buffer_limit {
+            config.limits.output = limits.clone();
+            config.note_option("client-output-buffer-limit");
+        }
         if let Some(bytes) = self.maxmemory_clients {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             config.client_memory_max = Some(bytes).filter(|&bytes| bytes > 0);
+            config.note_option("maxmemory-clients");
         }
         config.log = Some(|line| output::message(line));
-        config.client_count_max = self.maxclients as usize;
-        config.idle_timeout = (self.timeout > 0).then(|| Duration::from_secs(self.timeout));
-        Ok(config)
+        if let Some(clients) = self.maxclients {
+            config.client_count_max = clients as usize;
+            config.note_option("maxclients");
+        }
+        if let Some(timeout) = self.timeout {
+            config.idle_timeout = (timeout > 0).then(|| Duration::from_secs(timeout));
+            config.note_option("timeout");
+        }
+        Ok(())
     }
 
     /// The threads on a medium, those included that would have no partition. Where each turn of a thread ends with a
     /// sync, the kernel and the clients make better use of half the cores.
-    fn threads_on(&self, domain: Domain) -> usize {
+    fn threads_on(&self, domain: Domain, policy: SyncPolicy) -> usize {
         match self.threads {
             Some(threads) => threads as usize,
-            None if self.syncs_each_turn(domain) => (cores() / 2).max(1),
+            None if syncs_each_turn(domain, policy) => (cores() / 2).max(1),
             None => cores(),
         }
     }
 
     /// The banner's reason for the number of threads, where it is the default of the medium.
-    fn reason_for_threads(&self, domain: Domain) -> &'static str {
+    fn reason_for_threads(&self, domain: Domain, policy: SyncPolicy) -> &'static str {
         match self.threads {
-            None if self.syncs_each_turn(domain) => {
+            None if syncs_each_turn(domain, policy) => {
                 ", half the cores, as each turn ends with a sync (--threads sets it)"
             }
             _ => "",
         }
-    }
-
-    fn syncs_each_turn(&self, domain: Domain) -> bool {
-        domain == Domain::PageCache && self.sync() == SyncPolicy::Always
-    }
-
-    fn sync(&self) -> SyncPolicy {
-        self.sync.unwrap_or_default()
     }
 
     fn password(&self) -> Result<Option<String>> {
@@ -318,9 +362,8 @@ impl Serve {
         Ok(Some(password))
     }
 
-    fn banner(&self, db: &Database, is_new: bool) -> String {
+    fn banner(&self, db: &Database, is_new: bool, policy: SyncPolicy) -> String {
         let stats = db.stats();
-        let policy = self.sync();
         let sync = match stats.domain {
             Domain::Volatile => "none: there is no medium to write to".to_owned(),
             Domain::PageCache => policy.to_string(),
@@ -355,12 +398,16 @@ impl Serve {
             sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
-            db.partitions().min(self.threads_on(stats.domain)),
+            db.partitions().min(self.threads_on(stats.domain, policy)),
             db.partitions(),
-            self.reason_for_threads(stats.domain),
+            self.reason_for_threads(stats.domain, policy),
             recovery,
         )
     }
+}
+
+fn syncs_each_turn(domain: Domain, policy: SyncPolicy) -> bool {
+    domain == Domain::PageCache && policy == SyncPolicy::Always
 }
 
 fn cores() -> usize {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::check::damage_as_json;
 use crate::folder::{in_database, open};
+use crate::remote::{ServerArgs, need};
 use crate::size::{count, grouped, human};
 use crate::{Error, Result, output};
 
@@ -16,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   halite stat ./data
   halite stat ./data --json | jq .pool.live_bytes
+  halite stat --server 127.0.0.1:6379        what a server that has the database open tells of itself
 
 Sizes are in bytes, times in seconds. The traffic is that of opening the database just now.
 Of the engine lsm, it counts all records, and tells what the tables of its levels and its log take on the SSD, and
@@ -27,7 +29,11 @@ Exit code 4: the records of a key space cannot be counted, since something is da
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Stat {
     /// The database's folder
-    path: PathBuf,
+    #[arg(required_unless_present = "server", conflicts_with = "server")]
+    path: Option<PathBuf>,
+
+    #[command(flatten)]
+    server: ServerArgs,
 
     /// Print a JSON object
     #[arg(long)]
@@ -36,13 +42,17 @@ pub(crate) struct Stat {
 
 impl Stat {
     pub(crate) fn run(&self) -> Result<()> {
-        let db = open(&self.path)?;
+        if let Some(mut server) = self.server.connect()? {
+            return self.print_info(&server.info(&SECTIONS)?);
+        }
+        let path = need(self.path.as_ref(), "PATH")?;
+        let db = open(path)?;
         let stats = db.stats();
         let mut spaces = Vec::new();
-        for space in db.key_spaces().map_err(|error| in_database(&self.path, error))? {
+        for space in db.key_spaces().map_err(|error| in_database(path, error))? {
             let len = match space.len() {
                 Ok(len) => Ok(len),
-                Err(error) => Err(error.damage().ok_or_else(|| in_database(&self.path, error))?),
+                Err(error) => Err(error.damage().ok_or_else(|| in_database(path, error))?),
             };
             spaces.push((space.name().to_owned(), len));
         }
@@ -53,13 +63,41 @@ impl Stat {
         }
         match damage(&spaces).len() {
             0 => Ok(()),
-            parts => Err(Error::DamageFound {
-                path: self.path.clone(),
-                parts: count(parts as u64, "part"),
-            }),
+            parts => {
+                Err(Error::DamageFound { path: path.clone(), parts: count(parts as u64, "part") })
+            }
+        }
+    }
+
+    /// Prints what a server tells of itself.
+    fn print_info(&self, info: &str) -> Result<()> {
+        let (mut sections, mut text) = (Map::new(), String::new());
+        for section in info.split("# ").filter(|section| !section.is_empty()) {
+            let mut lines = section.lines();
+            let name = lines.next().unwrap_or_default();
+            let pairs: Vec<_> = lines.filter_map(|line| line.split_once(':')).collect();
+            let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            let _ = writeln!(text, "{}{name}", if text.is_empty() { "" } else { "\n" });
+            for (name, value) in &pairs {
+                let _ = writeln!(text, "  {name:width$}  {value}");
+            }
+            let value = |text: &str| match text.parse::<i64>() {
+                Ok(number) => json!(number),
+                Err(_) => json!(text),
+            };
+            let pairs = pairs.iter().map(|(name, text)| ((*name).to_owned(), value(text)));
+            sections.insert(name.to_ascii_lowercase(), Value::Object(pairs.collect()));
+        }
+        match self.json {
+            true => output::json(&Value::Object(sections)),
+            false => output::text(&text),
         }
     }
 }
+
+/// The sections of a server's INFO that are shown.
+const SECTIONS: [&str; 7] =
+    ["server", "clients", "memory", "persistence", "stats", "halite", "keyspace"];
 
 /// The engines' own figures that have a place among the others; the rest of an engine's follow them.
 const PLACED: [&str; 5] =

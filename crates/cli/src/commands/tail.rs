@@ -31,14 +31,25 @@ change.
 
 The database must have been made with a change log: `halite load --change-log` or `halite serve
 --change-log`. This reads a folder that no process has open, so nothing can be added meanwhile and there
-is nothing to follow: a program that has the database open follows it with `Database::changes`.";
+is nothing to follow: a program that has the database open follows it with `Database::changes`. A server does not
+send its change log over the protocol: --server and --follow are refused. What was changed since a backup comes with
+`halite backup --server HOST:PORT FILE --since BACKUP`.";
 
 /// Print the changes of a database in the order in which they happened
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Tail {
     /// The database's folder
-    path: PathBuf,
+    #[arg(required_unless_present_any = ["server", "follow"])]
+    path: Option<PathBuf>,
+
+    /// Is refused: no server sends its change log
+    #[arg(long, value_name = "HOST:PORT[/DB]")]
+    server: Option<String>,
+
+    /// Is refused: nothing is added to a folder that no process has open
+    #[arg(long)]
+    follow: bool,
 
     /// Begin behind these positions
     #[arg(long, value_name = "P:N", value_delimiter = ',', value_parser = position)]
@@ -51,16 +62,29 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(crate) fn run(&self) -> Result<()> {
+        if let Some(address) = &self.server {
+            let why = "the change log is not sent over the protocol; stop the server and name its folder, or have \
+                       what was changed since a backup with `halite backup --server ... --since`";
+            return Err(Error::input(address, why));
+        }
+        let path = match &self.path {
+            Some(path) if !self.follow => path,
+            _ => {
+                let why = "--follow: nothing is added to a folder that no process has open; in the program that has \
+                           it open, `Database::changes` follows";
+                return Err(Error::Usage(why.into()));
+            }
+        };
         let interrupt = Interrupt::catch()?;
-        let db = open(&self.path)?;
+        let db = open(path)?;
         if let Some((partition, _)) = self.from.iter().find(|(at, _)| *at >= db.partitions()) {
             return Err(Error::Usage(format!(
                 "--from names partition {partition}; {} has {}, numbered from 0",
-                self.path.display(),
+                path.display(),
                 db.partitions()
             )));
         }
-        let mut names = Names::of(&db).map_err(|error| in_database(&self.path, error))?;
+        let mut names = Names::of(&db).map_err(|error| in_database(path, error))?;
         let values = Values::of(&db)?;
         let mut out = output::stdout();
         for partition in 0..db.partitions() {
@@ -77,7 +101,7 @@ impl Tail {
         interrupt: &Interrupt,
         out: &mut impl Write,
     ) -> Result<()> {
-        let failed = |error| in_database(&self.path, error);
+        let failed = |error| in_database(db.path(), error);
         let named = self.from.iter().find(|(of, _)| *of == partition);
         let oldest = db.change_positions(partition).map_err(failed)?.start;
         let from = named.map_or(oldest, |(_, position)| *position);

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use halite::{Database, KeySpace};
 use halite_rdb::{Key, Value, Version, Writer};
-use halite_server::{database_places, stored};
+use halite_server::{Keys, database_places, stored};
 use indicatif::ProgressBar;
 
 use crate::folder::in_database;
 use crate::interrupt::Interrupt;
-use crate::values::{Values, companion, deadlines_of};
+use crate::values::{Values, companion, deadlines_of, elements_of, in_form};
 use crate::{Error, Result, output};
 
 /// Writes the keys of the server's key spaces among `spaces`, each as one of its database.
@@ -21,10 +21,12 @@ pub(crate) fn export(
     failed: impl Fn(io::Error) -> Error,
 ) -> Result<()> {
     let in_database = |error| in_database(db.path(), error);
-    let mut writer = Writer::new(out, Version::Redis72).map_err(&failed)?;
+    let databases = databases(db, spaces)?;
+    let mut collections = Collections::of(db, &databases)?;
+    let mut writer = Writer::new(out, collections.version()).map_err(&failed)?;
     writer.aux(b"halite-ver", env!("CARGO_PKG_VERSION").as_bytes()).map_err(&failed)?;
     writer.aux(b"redis-bits", b"64").map_err(&failed)?;
-    for (database, space) in databases(db, spaces)? {
+    for &(database, space) in &databases {
         let mut pairs = space.iter().map_err(in_database)?.peekable();
         if pairs.peek().is_none() {
             continue;
@@ -35,8 +37,15 @@ pub(crate) fn export(
         for pair in pairs {
             interrupt.check()?;
             let (name, stored) = pair.map_err(in_database)?;
-            // The place to extend for collections: the value of any stored form.
-            let value = Value::String(values.plain(space.name(), &name, &stored)?.to_vec());
+            let value = match values.plain(space.name(), &name, &stored) {
+                Err(Error::Value { source: stored::Unreadable::NoString { .. }, .. }) => {
+                    match collections.value(database, &name)? {
+                        Some(value) => value,
+                        None => continue,
+                    }
+                }
+                string => Value::String(string?.to_vec()),
+            };
             let deadline = match &deadlines {
                 Some(deadlines) => deadlines.get(&name).map_err(in_database)?,
                 None => None,
@@ -50,6 +59,60 @@ pub(crate) fn export(
         }
     }
     writer.finish().map_err(&failed).map(drop)
+}
+
+/// The collections of the databases that are written.
+struct Collections<'a> {
+    db: &'a Database,
+    /// So many databases are opened.
+    count: usize,
+    /// The keys, once there is a collection.
+    keys: Option<Keys>,
+    has_expiring_fields: bool,
+}
+
+impl<'a> Collections<'a> {
+    fn of(db: &'a Database, databases: &[(u32, &KeySpace)]) -> Result<Self> {
+        let count = databases.iter().map(|(database, _)| *database as usize + 1).max();
+        let (count, keys, has_expiring_fields) = (count.unwrap_or(0), None, false);
+        let mut collections = Self { db, count, keys, has_expiring_fields };
+        let mut has_elements = false;
+        for (_, space) in databases {
+            let elements = db.find_key_space(&elements_of(space.name()));
+            let is_empty = elements.and_then(|found| found.map_or(Ok(true), |at| at.is_empty()));
+            has_elements |= !is_empty.map_err(|error| in_database(db.path(), error))?;
+        }
+        if has_elements {
+            let keys = collections.keys()?;
+            let mut numbers = databases.iter().map(|(database, _)| *database as usize);
+            let has_expiring_fields = numbers.any(|number| keys.has_expiring_fields(number));
+            collections.has_expiring_fields = has_expiring_fields;
+        }
+        Ok(collections)
+    }
+
+    /// The oldest version of the format that has all of them.
+    fn version(&self) -> Version {
+        match self.has_expiring_fields {
+            true => Version::Redis74,
+            false => Version::Redis70,
+        }
+    }
+
+    fn keys(&mut self) -> Result<&mut Keys> {
+        match &mut self.keys {
+            Some(keys) => Ok(keys),
+            none => {
+                let opened = Keys::open(self.db, self.count);
+                Ok(none.insert(opened.map_err(|error| in_form(self.db.path(), error))?))
+            }
+        }
+    }
+
+    fn value(&mut self, database: u32, key: &[u8]) -> Result<Option<Value>> {
+        let value = self.keys()?.value(database as usize, key);
+        value.map_err(|error| in_form(self.db.path(), error))
+    }
 }
 
 /// The server's key spaces, by the numbers of their databases. Others are named in a warning.
@@ -74,10 +137,12 @@ fn databases<'a>(db: &Database, spaces: &'a [KeySpace]) -> Result<Vec<(u32, &'a 
     Ok(databases)
 }
 
-/// Whether a key space has the deadlines of the keys of another, or is the server's note.
+/// Whether a key space has the deadlines or the elements of the keys of another, or is the server's note.
 fn is_servers(spaces: &[KeySpace], space: &KeySpace) -> bool {
     let is_of = |other: &KeySpace| {
-        stored::is_of_values(other.name()) && deadlines_of(other.name()) == space.name()
+        let name = other.name();
+        stored::is_of_values(name)
+            && [deadlines_of(name), elements_of(name)].iter().any(|of| of == space.name())
     };
     stored::is_note(space.name()) || spaces.iter().any(is_of)
 }

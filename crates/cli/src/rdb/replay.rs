@@ -50,9 +50,10 @@ pub(crate) fn load_log(
         }
     };
     let replay = Replay::new(files, Limits::default(), open);
-    let import = Import::new(db, name, None)?;
+    let mut import = Import::new(db, name, None);
     let mut served = None;
-    let done = go_on(replay, import, db, loader, extras, &mut served, interrupt);
+    let done = go_on(replay, &mut import, db, loader, extras, &mut served, interrupt);
+    let done = done.and(import.finish());
     let closed = served.map_or(Ok(()), Served::close);
     done.and(closed)
 }
@@ -60,7 +61,7 @@ pub(crate) fn load_log(
 /// Goes through the log. `served` is the server, once it is needed.
 fn go_on<R: Read>(
     mut replay: Replay<impl FnMut(&Path) -> io::Result<R>, R>,
-    mut import: Import,
+    import: &mut Import<'_>,
     db: &Database,
     loader: &mut Loader<'_>,
     extras: &mut Extras,
@@ -75,6 +76,7 @@ fn go_on<R: Read>(
                 let served = match served {
                     Some(served) => served,
                     None => {
+                        import.finish()?;
                         loader.finish()?;
                         served.insert(Served::start(db)?)
                     }

@@ -6,6 +6,7 @@
 mod backup;
 mod bench;
 mod bulk;
+mod config_file;
 mod data;
 mod datasets;
 mod engines;
@@ -18,6 +19,7 @@ mod middle;
 mod objects;
 mod pool;
 mod redis_files;
+mod remote;
 mod run;
 mod serve;
 mod served;

@@ -103,15 +103,19 @@ impl<'a> Call<'a> {
     #[inline]
     pub(crate) fn read_any(&mut self, key: &[u8]) -> Outcome<Option<Stored>> {
         let value = self.service.store.get(self.client.db, key)?;
-        let counters = &mut self.service.counters;
-        match value {
-            Some(_) => counters.key_hits += 1,
-            None => {
-                counters.key_misses += 1;
-                self.notify(EventClass::KeyMiss, "keymiss", key);
-            }
-        }
+        self.note_lookup(key, value.is_some());
         Ok(value)
+    }
+
+    /// Notes that a read found its key, or did not. Commands on collections call this behind each look-up that only reads.
+    #[inline]
+    pub(crate) fn note_lookup(&mut self, key: &[u8], found: bool) {
+        self.service.counters.note_lookup(found);
+        // The end of a wait is no new try: what it misses was told before.
+        let is_over = || self.client.wait.as_ref().is_some_and(|wait| wait.ended.is_some());
+        if !found && !is_over() {
+            self.notify(EventClass::KeyMiss, "keymiss", key);
+        }
     }
 
     /// Tells of an event at a key of the client's database, as [`Store::notify`](crate::store::Store::notify) has it.

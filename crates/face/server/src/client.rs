@@ -1,11 +1,13 @@
 //! The state of a client, apart from its socket.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
+use crate::acl::Login;
+use crate::address::Address;
 use crate::backup::Backup;
 use crate::client_memory::ClientMemory;
 use crate::commands::Command;
+use crate::migration::Migration;
 use crate::pubsub::{Kind, Subscriptions};
 use crate::reply::Protocol;
 use crate::store::Watch;
@@ -19,8 +21,8 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     /// The place of its connection.
     pub(crate) place: usize,
-    pub(crate) addr: SocketAddr,
-    pub(crate) laddr: SocketAddr,
+    pub(crate) addr: Address,
+    pub(crate) laddr: Address,
     /// The socket's number in the operating system.
     pub(crate) fd: i32,
     pub(crate) name: String,
@@ -30,6 +32,7 @@ pub(crate) struct Client {
     pub(crate) db: usize,
     pub(crate) protocol: Protocol,
     pub(crate) authenticated: bool,
+    pub(crate) login: Login,
     /// The commands since MULTI.
     pub(crate) queue: Option<Queue>,
     pub(crate) watches: Vec<Watch>,
@@ -49,6 +52,8 @@ pub(crate) struct Client {
     pub(crate) next_post: u64,
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
+    /// The migration that its request at the front waits for.
+    pub(crate) migration: Option<Migration>,
     pub(crate) replies: Replies,
     /// Its request has been rolled back, because it needs partitions that were not here.
     pub(crate) needs_all_parts: bool,
@@ -116,7 +121,7 @@ impl Client {
     /// The id of the client that represents those of other threads.
     pub(crate) const GUEST: u64 = 0;
 
-    pub(crate) fn new(id: u64, addr: SocketAddr, laddr: SocketAddr, fd: i32, now: Instant) -> Self {
+    pub(crate) fn new(id: u64, addr: Address, laddr: Address, fd: i32, now: Instant) -> Self {
         Self {
             id,
             place: 0,
@@ -129,6 +134,7 @@ impl Client {
             db: 0,
             protocol: Protocol::default(),
             authenticated: false,
+            login: Login::default(),
             queue: None,
             watches: Vec::new(),
             watches_len: 0,
@@ -139,6 +145,7 @@ impl Client {
             acts_for: id,
             next_post: 0,
             backup: None,
+            migration: None,
             replies: Replies::All,
             needs_all_parts: false,
             no_evict: false,
@@ -222,6 +229,19 @@ impl Client {
         }
     }
 
+    /// Whether its migration, or its backup, has nothing for it yet.
+    pub(crate) fn awaits(&self, of_migration: bool) -> bool {
+        match of_migration {
+            true => self.migration.as_ref().is_some_and(|migration| !migration.is_ready()),
+            false => self.backup.as_ref().is_some_and(|backup| !backup.is_ready()),
+        }
+    }
+
+    /// Whether it awaits neither.
+    pub(crate) fn has_what_it_awaits(&self) -> bool {
+        !self.awaits(true) && !self.awaits(false)
+    }
+
     /// The line of CLIENT LIST.
     pub(crate) fn describe(&self, now: Instant) -> String {
         let mut flags = String::new();
@@ -248,6 +268,9 @@ impl Client {
         if self.closing {
             flags.push('c');
         }
+        if self.addr.is_unix() {
+            flags.push('U');
+        }
         if self.no_evict {
             flags.push('e');
         }
@@ -264,7 +287,7 @@ impl Client {
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
              ssub={} multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
-             rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user=default \
+             rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={}",
             self.id,
             self.addr,
@@ -286,6 +309,7 @@ impl Client {
             buffers.outputs,
             if buffers.output_len > 0 { "rw" } else { "r" },
             self.last_command,
+            String::from_utf8_lossy(&self.login.user().name),
             self.redirect(),
             self.protocol.number(),
             self.lib_name,

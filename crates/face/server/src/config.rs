@@ -1,10 +1,12 @@
 //! The configuration of a server.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{DebugCommand, SyncPolicy, client_memory};
+use crate::{DebugCommand, SyncPolicy, TlsOptions, client_memory};
 
 /// The configuration of a server. The default listens on `127.0.0.1:6379`.
 #[derive(Clone)]
@@ -14,11 +16,25 @@ pub struct Config {
     pub bind: Vec<IpAddr>,
     /// The port; 0 takes a free one, see [`crate::Server::local_addrs`].
     pub port: u16,
+    /// Whether clients are served without TLS at the addresses.
+    pub plain_tcp: bool,
+    /// TLS.
+    pub tls: TlsOptions,
+    /// The path of a unix socket to listen on, beside the addresses. A file that a server has left there is replaced,
+    /// and removed at the end.
+    pub unix_socket: Option<PathBuf>,
+    /// The mode of the unix socket's file, such as `0o700`; `None`: as the process' mask has it.
+    pub unix_socket_mode: Option<u32>,
+    /// Whether clients of other machines are refused while no password is set.
+    pub protected_mode: bool,
     /// The number of threads, at most one a partition of the database, and one a partition if it is
     /// not given.
     pub threads: Option<usize>,
-    /// The password that clients must send before any other command is executed.
+    /// The password of the default user, which clients must send before any other command is executed.
     pub requirepass: Option<String>,
+    /// The file of the users, which has to exist; `None`: the default user is the only one at the start. If the file has
+    /// no default user, that has all rights, and the password above.
+    pub acl_file: Option<PathBuf>,
     /// When a write is durable on an ordinary file.
     pub sync: SyncPolicy,
     /// Which clients may use DEBUG.
@@ -48,6 +64,12 @@ pub struct Config {
     pub client_memory_max: Option<usize>,
     /// Receives log lines on actions that the server takes by itself, such as disconnecting a client.
     pub log: Option<fn(&str)>,
+    /// The file that [`Config::read_file`] has read.
+    pub(crate) file: Option<PathBuf>,
+    /// Settings of that file that have no field here, and their values.
+    pub(crate) settings: Vec<(String, String)>,
+    /// Settings that options have set.
+    pub(crate) changed: BTreeSet<&'static str>,
 }
 
 impl Default for Config {
@@ -55,8 +77,14 @@ impl Default for Config {
         Self {
             bind: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
             port: 6379,
+            plain_tcp: true,
+            tls: TlsOptions::default(),
+            unix_socket: None,
+            unix_socket_mode: None,
+            protected_mode: true,
             threads: None,
             requirepass: None,
+            acl_file: None,
             sync: SyncPolicy::default(),
             debug_command: DebugCommand::default(),
             databases: 16,
@@ -69,6 +97,9 @@ impl Default for Config {
             limits: Limits::default(),
             client_memory_max: Some(client_memory::default_limit()),
             log: None,
+            file: None,
+            settings: Vec::new(),
+            changed: BTreeSet::new(),
         }
     }
 }
@@ -78,8 +109,14 @@ impl fmt::Debug for Config {
         f.debug_struct("Config")
             .field("bind", &self.bind)
             .field("port", &self.port)
+            .field("plain_tcp", &self.plain_tcp)
+            .field("tls", &self.tls)
+            .field("unix_socket", &self.unix_socket)
+            .field("unix_socket_mode", &self.unix_socket_mode)
+            .field("protected_mode", &self.protected_mode)
             .field("threads", &self.threads)
             .field("requirepass", &self.requirepass.as_ref().map(|_| "<not shown>"))
+            .field("acl_file", &self.acl_file)
             .field("sync", &self.sync)
             .field("debug_command", &self.debug_command)
             .field("databases", &self.databases)
@@ -91,7 +128,9 @@ impl fmt::Debug for Config {
             .field("shutdown_grace", &self.shutdown_grace)
             .field("limits", &self.limits)
             .field("client_memory_max", &self.client_memory_max)
-            .finish()
+            .field("file", &self.file)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -117,6 +156,8 @@ pub struct Limits {
     /// The time within which a client must authenticate, if there is a password, and finish a request that it has
     /// begun. A large request has a second more for each 16 KiB of it that have arrived.
     pub request_timeout: Duration,
+    /// The time within which a client of the TLS port must finish its handshake.
+    pub handshake_timeout: Duration,
 }
 
 /// When a client is dropped that does not read its replies, as by Redis' `client-output-buffer-limit`; by default
@@ -148,6 +189,7 @@ impl Default for Limits {
             },
             transaction_len_max: 1 << 30,
             request_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
         }
     }
 }

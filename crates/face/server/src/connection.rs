@@ -1,9 +1,7 @@
 //! A client's socket and its buffers.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::time::Instant;
-
-use mio::net::TcpStream;
 
 use crate::answer::Answer;
 use crate::answers::Answers;
@@ -12,10 +10,11 @@ use crate::dispatch::Dispatched;
 use crate::output::{Output, Spares};
 use crate::resp::{Limits, Parser};
 use crate::shard::flow_control::CREDIT;
+use crate::transport::Transport;
 
 /// A connection: bytes in, bytes out. It does not interpret them.
 pub(crate) struct Connection {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: Transport,
     pub(crate) input: Buffer,
     pub(crate) parser: Parser,
     pub(crate) output: Output,
@@ -48,7 +47,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: TcpStream) -> Self {
+    pub(crate) fn new(socket: Transport) -> Self {
         Self {
             socket,
             input: Buffer::default(),
@@ -122,6 +121,12 @@ impl Connection {
         self.output.unsent() + self.answers.byte_len()
     }
 
+    /// Whether there are bytes for the socket.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.output.unsent() > 0 || self.socket.is_pending()
+    }
+
     /// Whether its next request waits while clients take too much memory: always if its client is not evicted, and else
     /// while the client has not read `UNREAD_MAX` bytes of replies. A request that has borrowed parts does not wait.
     #[inline]
@@ -139,7 +144,11 @@ impl Connection {
     /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         let input = self.input.len() + self.input.free() + self.parser.memory();
-        input + self.output.capacity() + self.answers.memory() + size_of::<Self>()
+        input
+            + self.output.capacity()
+            + self.answers.memory()
+            + self.socket.memory()
+            + size_of::<Self>()
     }
 
     /// Returns the memory of empty buffers.
@@ -164,13 +173,17 @@ impl Connection {
 
     /// Writes once, if the socket takes bytes. Returns the number of bytes that left.
     pub(crate) fn send(&mut self, spares: &mut Spares) -> io::Result<usize> {
-        if !self.writable || self.output.unsent() == 0 {
+        if !self.writable || !self.has_unsent() {
             return Ok(0);
         }
-        match self.output.write_to(&mut self.socket, spares) {
+        let written = match self.output.unsent() {
+            0 => self.socket.flush().map(|()| (0, true)),
+            _ => self.output.write_to(&mut self.socket, spares),
+        };
+        match written {
             Ok((len, took_all)) => {
                 // The socket announces that it takes more only if it did not take all.
-                self.writable = took_all;
+                self.writable = self.socket.takes_more(took_all);
                 Ok(len)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -9,6 +9,11 @@ pub(crate) struct Counters {
     pub(crate) errors: u64,
     pub(crate) input_bytes: u64,
     pub(crate) output_bytes: u64,
+    /// How often something was read from a client, and sent to one.
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    /// Passwords that were wrong.
+    pub(crate) denied_auths: u64,
     pub(crate) key_hits: u64,
     pub(crate) key_misses: u64,
     pub(crate) syncs: u64,
@@ -35,12 +40,27 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Notes that a read found its key, or did not.
+    /// Counts a read that found its key, or did not.
+    #[inline]
     pub(crate) fn note_lookup(&mut self, found: bool) {
         match found {
             true => self.key_hits += 1,
             false => self.key_misses += 1,
         }
+    }
+
+    /// Notes that so many bytes of a client's requests were read.
+    #[inline]
+    pub(crate) fn note_read(&mut self, len: usize) {
+        self.input_bytes += len as u64;
+        self.reads += u64::from(len > 0);
+    }
+
+    /// Notes that so many bytes of a client's replies were sent.
+    #[inline]
+    pub(crate) fn note_sent(&mut self, len: usize) {
+        self.output_bytes += len as u64;
+        self.writes += u64::from(len > 0);
     }
 
     /// Adds those of another thread.
@@ -51,6 +71,9 @@ impl Counters {
         self.errors += other.errors;
         self.input_bytes += other.input_bytes;
         self.output_bytes += other.output_bytes;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.denied_auths += other.denied_auths;
         self.key_hits += other.key_hits;
         self.key_misses += other.key_misses;
         self.syncs += other.syncs;

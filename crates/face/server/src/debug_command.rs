@@ -1,8 +1,9 @@
 //! Which clients may use DEBUG.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
+
+use crate::address::Address;
 
 /// Which clients may use the command DEBUG, with which a client can keep a thread of the server from answering
 /// others: the setting `enable-debug-command` of Redis.
@@ -27,10 +28,10 @@ pub enum DebugCommand {
 
 impl DebugCommand {
     /// Whether a client at this address may.
-    pub(crate) fn allows(self, client: IpAddr) -> bool {
+    pub(crate) fn allows(self, client: &Address) -> bool {
         match self {
             Self::No => false,
-            Self::Local => client.to_canonical().is_loopback(),
+            Self::Local => client.is_local(),
             Self::Yes => true,
         }
     }
@@ -61,20 +62,18 @@ impl fmt::Display for DebugCommand {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     #[test]
     fn a_choice_is_its_text_and_allows_whom_it_names() {
-        let (here, there) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::from([10, 0, 0, 1]));
-        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        let clients = ["127.0.0.1:1", "[::ffff:127.0.0.1]:1", "10.0.0.1:1"];
+        let clients = clients.map(|text| Address::Ip(text.parse().unwrap()));
         for (text, allowed) in
             [("no", [false; 3]), ("local", [true, true, false]), ("yes", [true; 3])]
         {
             let choice: DebugCommand = text.parse().unwrap();
             assert_eq!(choice.to_string(), text);
-            assert_eq!([here, mapped, there].map(|client| choice.allows(client)), allowed);
+            assert_eq!(clients.each_ref().map(|client| choice.allows(client)), allowed);
         }
         assert!("maybe".parse::<DebugCommand>().is_err());
     }

@@ -30,7 +30,7 @@ pub(crate) enum Dispatched {
     Stalled,
     /// It must wait for replies to the requests before it.
     Unanswered,
-    /// It must wait for the next piece of a backup.
+    /// It must wait for the next piece of a backup, or for the end of a migration.
     Awaiting,
     /// It waits for parts, or reports, of other threads.
     Away,
@@ -226,7 +226,7 @@ fn observe(call: &mut Call<'_>, command: &Command) {
         }
     }
     if !command.is(flags::ADMIN) {
-        let (db, addr, args) = (call.client.db, call.client.addr, call.args);
+        let (db, addr, args) = (call.client.db, &call.client.addr, call.args);
         let outbox = &mut call.service.store.outbox;
         outbox.note_command(|out| monitor::write_line(out, unix_time(), db, addr, args));
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Why a server does not start, or has stopped. Errors of a client are replies to that client, and are not here.
@@ -17,6 +18,31 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// The unix socket cannot be listened on.
+    #[error("cannot listen on the unix socket {}: {source}; choose another path", path.display())]
+    UnixSocket {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS: {why}")]
+    Tls {
+        /// The reason.
+        why: String,
+    },
+
+    /// The config file cannot be used.
+    #[error("{at}: {why}")]
+    ConfigFile {
+        /// The file, and the line.
+        at: String,
+        /// The reason.
+        why: String,
+    },
+
     /// There is no address to listen on.
     #[error("there is no address to listen on; give at least one")]
     NoAddress,
@@ -24,6 +50,13 @@ pub enum Error {
     /// There would be no database to use.
     #[error("a server has at least one database, not 0")]
     NoDatabase,
+
+    /// The file of the users cannot be read, or has wrong lines.
+    #[error("{why}")]
+    Users {
+        /// The wrong lines with their numbers, or the reason.
+        why: String,
+    },
 
     /// A text names no [`crate::SyncPolicy`].
     #[error("`{text}` is no sync policy; say always, interval=<ms> or never")]
@@ -73,6 +106,13 @@ pub enum Error {
     /// Writes could not be made durable. None was acknowledged since, and the server refused further ones.
     #[error("writes could not be made durable, and none was acknowledged since: {0}")]
     Sync(#[source] Arc<halite::Error>),
+
+    /// A value of Redis' files cannot be stored, or one that is stored cannot be read.
+    #[error("{why}")]
+    Value {
+        /// The reason.
+        why: String,
+    },
 
     /// The database failed.
     #[error(transparent)]

@@ -8,7 +8,7 @@ use crate::delivery::catch_up;
 use crate::dispatch::Dispatched;
 use crate::reply::Reply;
 use crate::resp::ProtocolError;
-use crate::service::Service;
+use crate::service::{Service, renew_login};
 use crate::shard::peers::Peers;
 use crate::shard::route::{Lane, route};
 
@@ -36,6 +36,8 @@ pub(crate) fn execute(
         client.killed = true;
     }
     service.begin_lap();
+    // The users may have changed while the client was out of its place.
+    client.killed |= !renew_login(&service.acl, client);
     let enough = connection.backlog() + TURN_LEN;
     while !client.closing && !client.killed {
         if client.gets_posts() {
@@ -111,7 +113,7 @@ pub(crate) fn execute(
 /// Whether a client has to authenticate before its other commands are executed.
 #[inline]
 fn is_stranger(service: &Service, client: &Client) -> bool {
-    !client.authenticated && service.settings.requirepass.is_some()
+    !client.authenticated && service.acl.asks_for_password()
 }
 
 /// Ends a connection whose input is no request, behind the replies to those before it.

@@ -1,5 +1,8 @@
 //! A histogram of durations.
+//!
+//! A thread adds to a [`Recorder`], which others may read meanwhile; what they read is a [`Histogram`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Durations in microseconds, rounded up, in buckets: each power of two has [`STEPS`] equal ones. So a bucket's end is
@@ -12,19 +15,48 @@ const PLACES: usize = 32;
 /// Steps of a place. The first places are shorter than that, and use the last steps.
 const STEPS: usize = 8;
 
-impl Histogram {
+/// A histogram that one thread adds to, and all threads may read.
+#[derive(Debug)]
+pub(crate) struct Recorder([AtomicU64; PLACES * STEPS]);
+
+impl Recorder {
     #[inline]
-    pub(crate) fn note(&mut self, took: Duration) {
+    pub(crate) fn note(&self, took: Duration) {
         let us = (took.as_nanos() as u64).div_ceil(1000).clamp(1, 1 << (PLACES - 1));
         let place = us.next_power_of_two().trailing_zeros() as usize;
         // The distance to the end of the power of two, in steps.
         let left = (((1u64 << place) - us) as usize * STEPS * 2) >> place;
-        self.0[place * STEPS + STEPS - 1 - left] += 1;
+        let count = &self.0[place * STEPS + STEPS - 1 - left];
+        // No other thread adds to it.
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// The durations so far.
+    pub(crate) fn read(&self) -> Histogram {
+        Histogram(std::array::from_fn(|at| self.0[at].load(Ordering::Relaxed)))
+    }
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; PLACES * STEPS])
+    }
+}
+
+impl Histogram {
     /// Adds those of another thread.
     pub(crate) fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(mine, others)| *mine += others);
+    }
+
+    /// Takes those away that are counted already.
+    pub(crate) fn remove(&mut self, before: &Self) {
+        self.0.iter_mut().zip(before.0).for_each(|(mine, old)| *mine = mine.saturating_sub(old));
+    }
+
+    /// How many took at most `2^place` microseconds.
+    pub(crate) fn up_to(&self, place: usize) -> u64 {
+        self.0.iter().take((place + 1) * STEPS).sum()
     }
 
     /// The number of durations.
@@ -70,30 +102,38 @@ mod tests {
 
     #[test]
     fn places_are_powers_of_two_up_to_the_slowest() {
-        let mut histogram = Histogram::default();
+        let recorder = Recorder::default();
         for us in [0, 1, 3, 4, 5, 100] {
-            histogram.note(Duration::from_micros(us));
+            recorder.note(Duration::from_micros(us));
         }
-        histogram.note(Duration::from_nanos(1001));
+        recorder.note(Duration::from_nanos(1001));
+        let mut histogram = recorder.read();
         assert_eq!(histogram.calls(), 7);
         let expected = [(1, 2), (2, 3), (4, 5), (8, 6), (16, 6), (32, 6), (64, 6), (128, 7)];
         assert_eq!(histogram.cumulative(), expected);
-        let mut longest = Histogram::default();
+        assert_eq!([0, 1, 2, 6, 40].map(|place| histogram.up_to(place)), [2, 3, 5, 6, 7]);
+        let before = histogram.clone();
+        recorder.note(Duration::from_micros(2));
+        histogram = recorder.read();
+        histogram.remove(&before);
+        assert_eq!(histogram.cumulative(), [(2, 1)]);
+        let longest = Recorder::default();
         longest.note(Duration::MAX);
-        assert_eq!(longest.cumulative(), [(1 << 31, 1)]);
+        assert_eq!(longest.read().cumulative(), [(1 << 31, 1)]);
         assert!(Histogram::default().cumulative().is_empty());
     }
 
     #[test]
     fn a_percentile_is_at_most_an_eighth_too_long() {
         for us in (1..3000).chain([1 << 20, (1 << 20) + 1, 1 << 31]) {
-            let mut histogram = Histogram::default();
-            histogram.note(Duration::from_micros(us));
-            let found = histogram.permille_us(500);
+            let recorder = Recorder::default();
+            recorder.note(Duration::from_micros(us));
+            let found = recorder.read().permille_us(500);
             assert!((us as f64..=us as f64 * 1.125).contains(&found), "{us}: {found}");
         }
-        let mut histogram = Histogram::default();
-        (1..=1000).for_each(|us| histogram.note(Duration::from_micros(us)));
+        let recorder = Recorder::default();
+        (1..=1000).for_each(|us| recorder.note(Duration::from_micros(us)));
+        let histogram = recorder.read();
         for (permille, expected) in [(500, 500.0), (990, 990.0), (999, 999.0)] {
             let found = histogram.permille_us(permille);
             assert!((expected..=expected * 1.125).contains(&found), "{permille}: {found}");

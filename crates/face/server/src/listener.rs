@@ -1,19 +1,21 @@
 //! Sockets that clients connect to.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
+use crate::tls::TlsSettings;
+use crate::transport::Listener;
 
 /// Connections that the operating system lets wait for us.
-const BACKLOG: i32 = 511;
+pub(crate) const BACKLOG: i32 = 511;
 /// Descriptors of the server beside those of its clients, its threads and the engine: listeners, the metrics, standard
 /// streams, a backup, sockets that are refused, and those of the rest of the process. Redis reserves as many.
 const OTHER_DESCRIPTORS: u64 = 32;
@@ -95,11 +97,11 @@ impl Spare {
     }
 
     /// Accepts a connection in the place of the spare descriptor, and refuses it. Returns whether there was one.
-    pub(crate) fn refuse(&mut self, listener: &TcpListener) -> bool {
+    pub(crate) fn refuse(&mut self, listener: &Listener, tls: &TlsSettings) -> bool {
         let had_one = self.0.take().is_some();
         let refused = had_one
-            && listener.accept().is_ok_and(|(socket, _)| {
-                refuse(socket);
+            && listener.accept(tls).is_ok_and(|accepted| {
+                accepted.socket.refuse(TOO_MANY);
                 true
             });
         *self = Self::new();
@@ -107,8 +109,5 @@ impl Spare {
     }
 }
 
-/// Tells a client that there are too many, and closes its connection.
-pub(crate) fn refuse(mut socket: TcpStream) {
-    // The client may be gone already, so a write error is ignored.
-    let _ = socket.write(b"-ERR max number of clients reached\r\n");
-}
+/// The reply to a client that connects while there are too many.
+pub(crate) const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";

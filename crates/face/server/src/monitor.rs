@@ -1,9 +1,9 @@
 //! MONITOR: the line that tells of a command.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::resp::Args;
 use crate::secrets::is_secret;
 
@@ -13,12 +13,15 @@ pub(crate) fn write_line(
     out: &mut Vec<u8>,
     now: Duration,
     db: usize,
-    addr: SocketAddr,
+    addr: &Address,
     args: Args<'_>,
 ) {
     let (seconds, micros) = (now.as_secs(), now.subsec_micros());
     // Writing to a vector does not fail.
-    let _ = write!(out, "+{seconds}.{micros:06} [{db} {addr}]");
+    let _ = match addr {
+        Address::Ip(addr) => write!(out, "+{seconds}.{micros:06} [{db} {addr}]"),
+        Address::Unix(path) => write!(out, "+{seconds}.{micros:06} [{db} unix:{path}]"),
+    };
     for (index, word) in args.iter().enumerate() {
         out.push(b' ');
         match is_secret(args, index) {
@@ -62,8 +65,9 @@ mod tests {
             bytes.extend_from_slice(word);
         }
         let mut line = Vec::new();
-        let (now, addr) = (Duration::from_micros(1_500_000_001), ([127, 0, 0, 1], 5).into());
-        write_line(&mut line, now, 3, addr, Args::new(&bytes, &ranges));
+        let (now, addr) =
+            (Duration::from_micros(1_500_000_001), Address::Ip(([127, 0, 0, 1], 5).into()));
+        write_line(&mut line, now, 3, &addr, Args::new(&bytes, &ranges));
         let expected = concat!(
             "+1500.000001 [3 127.0.0.1:5] \"SET\" \"a \\\"b\\\\\\r\\n\" ",
             "\"\\x00\\a\\b\\t\\xff\"\r\n"

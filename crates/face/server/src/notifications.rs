@@ -2,7 +2,8 @@
 //!
 //! An event has a class, and CONFIG `notify-keyspace-events` names the classes that are sent, by a letter each, and the
 //! channels: with `K`, the event goes to the channel `__keyspace@<db>__:<key>`, with `E` the key goes to
-//! `__keyevent@<db>__:<event>`. A command tells of its change by [`Store::notify`](crate::store::Store::notify).
+//! `__keyevent@<db>__:<event>`. A command tells of its change by [`Store::notify`](crate::store::Store::notify), and a
+//! command on a collection names its events when it saves it ([`crate::collection`]).
 
 use std::fmt::{self, Write as _};
 

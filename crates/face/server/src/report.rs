@@ -1,12 +1,13 @@
 //! Reports of the state of a thread, for the commands about the whole server.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
+use crate::acl::User;
+use crate::address::Address;
 use crate::client::Client;
-use crate::command_stats::Calls;
 use crate::counters::Counters;
+use crate::flow::Flow;
 
 /// The report of a thread on itself.
 #[derive(Default)]
@@ -14,10 +15,8 @@ pub(crate) struct Report {
     /// The thread.
     pub(crate) thread: usize,
     pub(crate) counters: Counters,
-    /// The statistics of the commands that it has executed or refused, if they are requested.
-    pub(crate) commands: BTreeMap<&'static str, Calls>,
-    /// How often it replied with an error, by its code, if that is requested.
-    pub(crate) errors: BTreeMap<Box<[u8]>, u64>,
+    /// How much it does a second.
+    pub(crate) flow: Flow,
     /// Its clients, if they are requested.
     pub(crate) clients: Vec<Line>,
     /// Its clients that are subscribed to something.
@@ -42,8 +41,14 @@ pub(crate) struct Report {
     pub(crate) changes: u64,
     /// The changes since a client last had all writes made durable.
     pub(crate) changes_since_save: u64,
-    /// Clients whose request waits for the end of a pause.
+    /// Clients whose request waits for the end of a pause, or for keys.
     pub(crate) blocked: usize,
+    /// Clients that wait for keys until some time.
+    pub(crate) timed: usize,
+    /// Clients that watch keys.
+    pub(crate) watching: usize,
+    /// Keys for which clients wait.
+    pub(crate) waited_keys: usize,
     /// When its writes were last durable, in milliseconds since 1970.
     pub(crate) synced_ms: u64,
 }
@@ -52,8 +57,11 @@ pub(crate) struct Report {
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) id: u64,
-    pub(crate) addr: SocketAddr,
-    pub(crate) laddr: SocketAddr,
+    pub(crate) addr: Address,
+    pub(crate) laddr: Address,
+    pub(crate) user: Arc<User>,
+    /// Seconds since it connected.
+    pub(crate) age_s: u64,
     /// Whether the client waits for keys.
     pub(crate) waits: bool,
     /// Whether it is subscribed to something.
@@ -67,20 +75,13 @@ pub(crate) struct Line {
 pub(crate) struct Details {
     /// The list of clients.
     pub(crate) clients: bool,
-    /// The statistics of commands.
-    pub(crate) commands: bool,
 }
 
 impl Report {
     /// Adds the report of another thread.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
-        for (name, calls) in &other.commands {
-            self.commands.entry(name).or_default().add(calls);
-        }
-        for (code, count) in &other.errors {
-            *self.errors.entry(code.clone()).or_default() += count;
-        }
+        self.flow.add(&other.flow);
         self.subscribers += other.subscribers;
         self.input_len_max = self.input_len_max.max(other.input_len_max);
         self.output_len_max = self.output_len_max.max(other.output_len_max);
@@ -98,6 +99,9 @@ impl Report {
         self.changes += other.changes;
         self.changes_since_save += other.changes_since_save;
         self.blocked += other.blocked;
+        self.timed += other.timed;
+        self.watching += other.watching;
+        self.waited_keys += other.waited_keys;
         self.synced_ms = self.synced_ms.max(other.synced_ms);
     }
 }
@@ -108,8 +112,10 @@ impl Line {
         let text = client.describe(now) + "\n";
         Self {
             id: client.id,
-            addr: client.addr,
-            laddr: client.laddr,
+            addr: client.addr.clone(),
+            laddr: client.laddr.clone(),
+            user: Arc::clone(client.login.user()),
+            age_s: now.saturating_duration_since(client.connected_at).as_secs(),
             waits: client.wait.is_some(),
             is_subscriber: client.is_subscriber(),
             text,

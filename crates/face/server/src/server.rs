@@ -9,6 +9,8 @@ use std::thread;
 use halite::Domain;
 use mio::{Poll, Waker};
 
+use crate::acl::{self, Acl};
+use crate::commands::config::assign;
 use crate::event_loop::{self, EventLoop};
 use crate::loader::Loader;
 use crate::loading::Loading;
@@ -53,6 +55,7 @@ pub struct Server {
     /// One for each thread.
     event_loops: Vec<EventLoop>,
     addrs: Vec<SocketAddr>,
+    tls_addrs: Vec<SocketAddr>,
     metrics: Option<Metrics>,
     /// The loader of the partitions that are not recovered yet.
     loader: Option<Loader>,
@@ -74,7 +77,7 @@ impl Server {
     ///
     /// # Errors
     /// [`Error::Bind`] if an address is taken or not ours, [`Error::NoAddress`],
-    /// [`Error::NoDatabase`], and the errors of the database.
+    /// [`Error::NoDatabase`], [`Error::Users`], and the errors of the database.
     pub fn bind(db: halite::Database, config: Config) -> Result<Self, Error> {
         let sockets = Sockets::bind(&config)?;
         Self::on(sockets, db, config)
@@ -83,14 +86,25 @@ impl Server {
     /// [`Server::bind`] with sockets that were bound before there was a database, by the same `config`.
     ///
     /// # Errors
-    /// [`Error::NoDatabase`], and the errors of the database.
+    /// [`Error::NoDatabase`], [`Error::Users`], and the errors of the database.
     pub fn on(sockets: Sockets, db: halite::Database, config: Config) -> Result<Self, Error> {
         if config.databases == 0 {
             return Err(Error::NoDatabase);
         }
-        let Sockets { listeners, addrs, metrics } = sockets;
-        let mut settings = Settings::new(&config, addrs[0].port());
+        let Sockets { listeners, addrs, tls_addrs, tls, metrics } = sockets;
+        let mut settings = Settings::new(&config, addrs.first().map_or(0, SocketAddr::port));
         let domain = db.domain();
+        settings.tls = tls;
+        for (name, value) in &config.settings {
+            // The file was checked when it was read.
+            let assigned = assign(&mut settings, name.as_bytes(), value.as_bytes());
+            let wrong = |_| Error::ConfigFile {
+                at: name.clone(),
+                why: "the value does not fit".to_owned(),
+            };
+            assigned.map_err(wrong)?;
+        }
+        let acl = users_of_file(&settings)?;
         settings.in_memory = domain == Domain::Volatile;
         let partitions = db.partitions();
         let threads = config.threads.unwrap_or(partitions).clamp(1, partitions);
@@ -117,6 +131,9 @@ impl Server {
         let ready = if is_ready { PartitionSet::first(partitions) } else { PartitionSet::EMPTY };
         let loading = Loading::new(threads, partitions, ready);
         let shared = Arc::new(Shared::new(settings, Arc::clone(&bells), loading));
+        if let Some(acl) = acl {
+            shared.change(|common| common.acl = Arc::new(acl));
+        }
         let handle = Handle { shared: Arc::clone(&shared) };
 
         let metrics = metrics.map(|listener| Metrics::new(listener, db.clone(), shared.clone()));
@@ -150,13 +167,25 @@ impl Server {
             let listeners = listeners.take().unwrap_or_default();
             event_loops.push(EventLoop::new(poll, listeners, service, peers, domain)?);
         }
-        Ok(Self { event_loops, addrs, metrics, loader, client_count_max, handle })
+        Ok(Self { event_loops, addrs, tls_addrs, metrics, loader, client_count_max, handle })
+    }
+
+    /// Whether clients have to authenticate, initially.
+    #[must_use]
+    pub fn asks_for_password(&self) -> bool {
+        self.handle.shared.common().0.acl.asks_for_password()
     }
 
     /// The addresses that clients can connect to.
     #[must_use]
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.addrs.clone()
+    }
+
+    /// The addresses that clients can connect to by TLS.
+    #[must_use]
+    pub fn tls_addrs(&self) -> Vec<SocketAddr> {
+        self.tls_addrs.clone()
     }
 
     /// The most clients at a time, initially: fewer than configured if the process's limit of descriptors is too low
@@ -249,6 +278,14 @@ impl fmt::Debug for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
     }
+}
+
+/// The users of the file, if there is one.
+fn users_of_file(settings: &Settings) -> Result<Option<Acl>, Error> {
+    let Some(path) = &settings.acl_file else { return Ok(None) };
+    let password = settings.requirepass.as_deref();
+    let loaded = acl::file::load(path, password, settings.acl_all_channels);
+    loaded.map(Some).map_err(|why| Error::Users { why })
 }
 
 /// Bytes of a thread's stack: the tables of scripts may lie in each other, and so may the calls that convert them.

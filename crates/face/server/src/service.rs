@@ -1,13 +1,14 @@
 //! The state that all clients of a thread share: the store, the other clients, the settings.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::acl::Acl;
+use crate::acl::patterns::Channel;
 use crate::client::Client;
 use crate::clients::Clients;
 use crate::clock::unix_time;
@@ -15,11 +16,12 @@ use crate::command_stats::CommandStats;
 use crate::commands::{Command, flags};
 use crate::counters::Counters;
 use crate::failure::{Failure, Outcome};
+use crate::flow::FlowMeter;
 use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::pause::Pause;
-use crate::pubsub::{Outbox, Subscribers};
+use crate::pubsub::{Kind, Outbox, Subscribers};
 use crate::random::generator;
 use crate::report::{Details, Line, Report};
 use crate::resp::Args;
@@ -46,6 +48,8 @@ pub(crate) struct Service {
     /// The version of the copies from `shared`.
     version: u64,
     pub(crate) settings: Settings,
+    /// The users.
+    pub(crate) acl: Arc<Acl>,
     /// The reports of other threads, for the command that requested them.
     pub(crate) reports: Vec<Report>,
     pub(crate) random: Rng,
@@ -82,7 +86,9 @@ pub(crate) struct Service {
     /// The last command was a slow one, of another thread's client.
     pub(crate) slow_guest: Option<slowlog::Entry>,
     /// The statistics of commands on this thread.
-    pub(crate) commands: CommandStats,
+    pub(crate) commands: Arc<CommandStats>,
+    /// How much is done a second.
+    pub(crate) flow: FlowMeter,
     /// How often the counters were set to zero.
     resets: u64,
     /// How often a client had everything made durable, and the changes here before the last time.
@@ -114,6 +120,26 @@ pub(crate) fn new_run_id() -> String {
     id
 }
 
+/// Looks a client's user up again; false: it is gone, or the client has subscriptions that it has no longer a right to.
+pub(crate) fn renew_login(acl: &Acl, client: &mut Client) -> bool {
+    if !client.login.is_old(acl) {
+        return true;
+    }
+    let Some(login) = client.login.renewed(acl) else { return false };
+    let old = std::mem::replace(&mut client.login, login);
+    let Some(subscriptions) = &client.subscriptions else { return true };
+    if old.is_unknown() || Arc::ptr_eq(old.user(), client.login.user()) {
+        return true;
+    }
+    let go_on = &|| true;
+    [Kind::Channel, Kind::Pattern, Kind::Shard].into_iter().all(|kind| {
+        subscriptions.names(kind).iter().all(|name| {
+            let channel = Channel { name, is_pattern: matches!(kind, Kind::Pattern) };
+            client.login.user().hears(channel, go_on) || !old.user().hears(channel, go_on)
+        })
+    })
+}
+
 impl Service {
     pub(crate) fn new(mut store: Store, shared: Arc<Shared>, thread: usize, run_id: &str) -> Self {
         let (common, version) = shared.common();
@@ -127,7 +153,7 @@ impl Service {
             subscribers: Subscribers::new(Arc::clone(&shared.registry), thread),
             slow: common.settings.slow(),
             settings: common.settings,
-            shared,
+            acl: common.acl,
             version,
             reports: Vec::new(),
             random: generator(),
@@ -147,7 +173,8 @@ impl Service {
             to_kill: Vec::new(),
             lap: Instant::now(),
             slow_guest: None,
-            commands: CommandStats::default(),
+            commands: shared.commands.of_thread(thread),
+            flow: FlowMeter::new(),
             resets: 0,
             saves: 0,
             changes_saved: 0,
@@ -157,6 +184,7 @@ impl Service {
             bystanders: None,
             answer_bystanders: |_| (),
             spares: Spares::default(),
+            shared,
             must_evict: false,
             dry_at: 0,
         };
@@ -164,6 +192,10 @@ impl Service {
         service.store.inline_limits = service.settings.inline_limits.clone();
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.store.outbox.events = service.settings.events;
+        if thread == 0 {
+            let used = service.store.stats().memory_bytes();
+            service.shared.memory_at_start.store(used, Ordering::Relaxed);
+        }
         service.tick();
         service.synced_ms = service.store.now_ms;
         service
@@ -173,7 +205,7 @@ impl Service {
     pub(crate) fn tick(&mut self) {
         self.now = Instant::now();
         let unix = unix_time();
-        self.store.now_ms = if self.settings.keys_expire { unix.as_millis() as u64 } else { 0 };
+        self.store.now_ms = self.settings.time_ms.unwrap_or(unix.as_millis() as u64);
         let left_ns = 1_000_000 - unix.subsec_nanos() % 1_000_000;
         self.now_until = self.now + Duration::from_nanos(left_ns.into());
     }
@@ -189,10 +221,7 @@ impl Service {
     fn copy_common(&mut self) {
         let (common, version) = self.shared.common();
         self.version = version;
-        // A client that is connected without a password stays connected when a password is set.
-        if self.settings.requirepass.is_none() && common.settings.requirepass.is_some() {
-            self.clients.iter_mut().for_each(|(_, client)| client.authenticated = true);
-        }
+        self.take_users(common.acl);
         self.slow = common.settings.slow();
         self.settings = common.settings;
         self.store.inline_limits.clone_from(&self.settings.inline_limits);
@@ -207,7 +236,6 @@ impl Service {
         }
         if common.resets != self.resets {
             self.resets = common.resets;
-            self.commands = CommandStats::default();
             self.counters = Counters {
                 expired_before: self.store.expired,
                 expired_fields_before: self.store.expired_fields,
@@ -217,9 +245,54 @@ impl Service {
         }
     }
 
+    /// Takes other users, and disconnects clients whose user is gone, or may no longer hear what they have subscribed to.
+    fn take_users(&mut self, acl: Arc<Acl>) {
+        if Arc::ptr_eq(&self.acl, &acl) {
+            return;
+        }
+        // A client that is connected without a password stays connected when a password is set.
+        let was_open = !self.acl.asks_for_password();
+        self.acl = acl;
+        for (_, client) in self.clients.iter_mut() {
+            client.authenticated |= was_open;
+            if !renew_login(&self.acl, client) {
+                client.killed = true;
+                self.some_killed = true;
+            }
+        }
+    }
+
+    /// Changes the users, for all threads, for a client that is out of its place. It still gets its reply, even if it may
+    /// not stay.
+    pub(crate) fn change_users<R>(
+        &mut self,
+        client: &mut Client,
+        change: impl FnOnce(&mut Common) -> R,
+    ) -> R {
+        let was_open = !self.acl.asks_for_password();
+        let result = self.change(change);
+        client.authenticated |= was_open;
+        client.closing |= !renew_login(&self.acl, client);
+        result
+    }
+
     /// Changes here since a client last had everything made durable.
     pub(crate) fn changes_since_save(&self) -> u64 {
         self.store.changes - self.changes_saved
+    }
+
+    /// How often a client had everything made durable.
+    pub(crate) fn saves(&self) -> u64 {
+        self.saves
+    }
+
+    /// Notes how much memory the server accounts for, for INFO's peak.
+    pub(crate) fn note_memory(&self) {
+        if self.thread == 0 {
+            let (shared, stats) = (&self.shared, self.store.stats());
+            let used = stats.memory_bytes() + shared.client_memory.total() as u64;
+            shared.memory_peak.fetch_max(used, Ordering::Relaxed);
+        }
     }
 
     /// Whether live records take more than `maxmemory` allows. Where there are levels, records go on to the SSD by
@@ -269,13 +342,12 @@ impl Service {
     /// The report of this thread, which has the parts `own`.
     pub(crate) fn own_report(&self, own: PartitionSet, details: Details) -> Report {
         let lines = self.clients.iter().filter(|client| details.clients && !client.killed);
-        let commands = details.commands.then_some(&self.commands);
         let buffers = || self.clients.iter().map(|client| client.buffers);
+        let waits = || self.clients.iter().filter_map(|client| client.wait.as_ref());
         Report {
             thread: self.thread,
             counters: self.counters,
-            commands: commands.map_or_else(BTreeMap::new, CommandStats::by_name),
-            errors: commands.map_or_else(BTreeMap::new, |commands| commands.errors().clone()),
+            flow: self.flow.mean(),
             subscribers: self.clients.iter().filter(|client| client.is_subscriber()).count(),
             clients: lines.map(|client| Line::of(client, self.now)).collect(),
             input_len_max: buffers().map(|buffers| buffers.query_len).max().unwrap_or(0),
@@ -292,8 +364,10 @@ impl Service {
             evicted: self.store.evicted - self.counters.evicted_before,
             changes: self.store.changes,
             changes_since_save: self.changes_since_save(),
-            blocked: self.blocked
-                + self.clients.iter().filter(|client| client.wait.is_some()).count(),
+            blocked: self.blocked + waits().count(),
+            timed: waits().filter(|wait| wait.until.is_some()).count(),
+            watching: self.clients.iter().filter(|client| !client.watches.is_empty()).count(),
+            waited_keys: self.store.waited_keys(own),
             synced_ms: self.synced_ms,
         }
     }
@@ -363,7 +437,7 @@ impl Service {
                 at_s: unix_time().as_secs(),
                 took_us,
                 words: slowlog::shorten(args),
-                addr: client.addr,
+                addr: client.addr.clone(),
                 name: client.name.clone(),
             };
             match client.id {
@@ -411,7 +485,7 @@ impl Service {
         client.output_long_since = since;
         let too_long =
             since.is_some_and(|since| self.now.saturating_duration_since(since) > output.soft_time);
-        let is_stranger = !client.authenticated && self.settings.requirepass.is_some();
+        let is_stranger = !client.authenticated && self.acl.asks_for_password();
         let len_max = self.settings.output_len_max(is_subscriber);
         let len_max = if is_stranger { len_max.min(STRANGER_OUTPUT_MAX) } else { len_max };
         let is_too_much = unread > len_max || reply_len > self.settings.reply_len_max();

@@ -1,17 +1,29 @@
 //! The configuration that clients can read, and change in part, while the server runs.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::eviction_policy::EvictionSettings;
 use crate::inline_limits::InlineLimits;
 use crate::notifications::Events;
 use crate::script::settings::ScriptSettings;
+use crate::tls::TlsSettings;
 use crate::{Config, DebugCommand, Limits, OutputLimits, SyncPolicy};
 
 /// The configuration as it is now.
 #[derive(Clone)]
 pub(crate) struct Settings {
+    /// The password of the default user that was configured or set last.
     pub(crate) requirepass: Option<String>,
+    /// The file of the users.
+    pub(crate) acl_file: Option<PathBuf>,
+    /// The refusals that ACL LOG keeps.
+    pub(crate) acl_log_len_max: usize,
+    /// Whether new users, and selectors, begin with all channels.
+    pub(crate) acl_all_channels: bool,
     /// The number of threads.
     pub(crate) threads: usize,
     pub(crate) client_count_max: usize,
@@ -30,8 +42,8 @@ pub(crate) struct Settings {
     pub(crate) sync: SyncPolicy,
     pub(crate) debug_command: DebugCommand,
     pub(crate) shutdown_grace: Duration,
-    /// Whether keys expire; if not, it is always the beginning of 1970 for them.
-    pub(crate) keys_expire: bool,
+    /// The time that keys have, in milliseconds since 1970; `None`: that of the clock.
+    pub(crate) time_ms: Option<u64>,
     /// The shortest time of a command that SLOWLOG records, in microseconds; negative: it records none.
     pub(crate) slowlog_slower_than_us: i64,
     /// The commands that SLOWLOG keeps.
@@ -47,6 +59,15 @@ pub(crate) struct Settings {
     pub(crate) hll_sparse_len_max: usize,
     pub(crate) bind: String,
     pub(crate) port: u16,
+    pub(crate) unix_socket: String,
+    pub(crate) unix_socket_mode: u32,
+    pub(crate) tls: TlsSettings,
+    /// The file that CONFIG REWRITE writes to.
+    pub(crate) config_file: Option<Arc<Path>>,
+    /// The settings that were set by options, or since the start.
+    pub(crate) changed: BTreeSet<&'static str>,
+    /// Clients of other machines are refused while no password is set.
+    pub(crate) protected_mode: bool,
     /// Whether the databases lie in memory alone, and are not kept.
     pub(crate) in_memory: bool,
     /// How large collections may be that are one record.
@@ -83,6 +104,11 @@ impl Settings {
         self.output_len_max(false).min(share)
     }
 
+    /// Whether a client of a server that asks for no password is refused because of where it is.
+    pub(crate) fn denies(&self, client: &Address) -> bool {
+        self.protected_mode && !client.is_local()
+    }
+
     /// Writes a line to the operator's log.
     pub(crate) fn log(&self, line: impl FnOnce() -> String) {
         if let Some(log) = self.log {
@@ -102,6 +128,9 @@ impl Settings {
     pub(crate) fn new(config: &Config, port: u16) -> Self {
         let bind: Vec<_> = config.bind.iter().map(ToString::to_string).collect();
         Self {
+            acl_file: config.acl_file.clone(),
+            acl_log_len_max: 128,
+            acl_all_channels: false,
             requirepass: config.requirepass.clone().filter(|password| !password.is_empty()),
             threads: 1,
             client_count_max: config.client_count_max,
@@ -116,7 +145,7 @@ impl Settings {
             sync: config.sync,
             debug_command: config.debug_command,
             shutdown_grace: config.shutdown_grace,
-            keys_expire: config.keys_expire,
+            time_ms: (!config.keys_expire).then_some(0),
             slowlog_slower_than_us: 10_000,
             slowlog_len_max: 128,
             latency_threshold_ms: 0,
@@ -126,6 +155,15 @@ impl Settings {
             hll_sparse_len_max: 3000,
             bind: bind.join(" "),
             port,
+            unix_socket: config
+                .unix_socket
+                .as_ref()
+                .map_or_else(String::new, |path| path.display().to_string()),
+            unix_socket_mode: config.unix_socket_mode.unwrap_or(0),
+            tls: TlsSettings::default(),
+            config_file: config.file.as_deref().map(Arc::from),
+            changed: config.changed.clone(),
+            protected_mode: config.protected_mode,
             in_memory: false,
             inline_limits: InlineLimits::default(),
             list_compress_depth: 0,

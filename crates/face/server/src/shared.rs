@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
+use crate::acl::{Acl, AclLog};
 use crate::board::Board;
 use crate::client_memory::ClientMemory;
+use crate::command_stats::AllStats;
 use crate::ending::Ending;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
@@ -43,6 +45,15 @@ pub(crate) struct Shared {
     pub(crate) client_memory: ClientMemory,
     /// When a client last had everything made durable, in milliseconds since 1970.
     pub(crate) saved_ms: AtomicU64,
+    /// The requests that were refused for the lack of rights.
+    pub(crate) acl_log: Mutex<AclLog>,
+    /// Is locked while the users are written to their file.
+    pub(crate) acl_saving: Mutex<()>,
+    /// The statistics of commands.
+    pub(crate) commands: AllStats,
+    /// The memory that the server accounted for when it started, and the most that it has since, in bytes.
+    pub(crate) memory_at_start: AtomicU64,
+    pub(crate) memory_peak: AtomicU64,
     /// The commands that were slow.
     pub(crate) slowlog: Mutex<Slowlog>,
     /// The latency spikes.
@@ -52,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) backs_up: AtomicBool,
     /// The thread of the last one.
     pub(crate) backup: Mutex<Option<JoinHandle<()>>>,
+    /// Migrations that clients wait for.
+    pub(crate) migrations: AtomicUsize,
     /// How many keys there are, as far as that takes long to find.
     pub(crate) key_counts: KeyCounts,
     /// The subscriptions of all clients.
@@ -71,6 +84,8 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) settings: Settings,
+    /// The users.
+    pub(crate) acl: Arc<Acl>,
     /// Clients wait.
     pub(crate) pause: Option<Pause>,
     /// Whether expired keys are removed in the background; if not, they are removed when a command accesses them.
@@ -89,7 +104,9 @@ impl Shared {
 
     pub(crate) fn new(settings: Settings, bells: Arc<[Bell]>, loading: Loading) -> Self {
         let ending = Arc::new(Ending::new(settings.shutdown_grace));
-        let common = Common { settings, pause: None, expires_actively: true, resets: 0, saves: 0 };
+        let acl = Arc::new(Acl::new(settings.requirepass.as_deref()));
+        let common =
+            Common { settings, acl, pause: None, expires_actively: true, resets: 0, saves: 0 };
         Self {
             common: Mutex::new(common),
             version: AtomicU64::new(0),
@@ -101,11 +118,17 @@ impl Shared {
             clients: AtomicUsize::new(0),
             client_memory: ClientMemory::new(bells.len()),
             saved_ms: AtomicU64::new(0),
+            acl_log: Mutex::default(),
+            acl_saving: Mutex::default(),
+            commands: AllStats::new(bells.len()),
+            memory_at_start: AtomicU64::new(0),
+            memory_peak: AtomicU64::new(0),
             slowlog: Mutex::default(),
             latency: Mutex::default(),
             board: Board::new(bells.len()),
             backs_up: AtomicBool::new(false),
             backup: Mutex::default(),
+            migrations: AtomicUsize::new(0),
             key_counts: KeyCounts::default(),
             registry: Arc::new(Registry::new(bells.len())),
             inboxes: bells.iter().map(|_| Inbox::default()).collect(),

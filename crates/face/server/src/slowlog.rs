@@ -3,8 +3,8 @@
 //! All threads share one log. It is locked for a slow command, and by the commands that read it.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
+use crate::address::Address;
 use crate::resp::Args;
 use crate::secrets::is_secret;
 
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
     pub(crate) took_us: u64,
     /// The words, shortened.
     pub(crate) words: Vec<Vec<u8>>,
-    pub(crate) addr: SocketAddr,
+    pub(crate) addr: Address,
     /// The client's name; empty for one that has left while another thread executed its command.
     pub(crate) name: String,
 }
@@ -96,6 +96,8 @@ mod tests {
                 "config set maxclients 5 RequirePass (redacted)",
             ),
             ("SET auth secret", "SET auth secret"),
+            ("ACL SetUser name >secret", "ACL SetUser (redacted) (redacted)"),
+            ("ACL CAT read", "ACL CAT read"),
             (
                 "MIGRATE h 1 k 0 5 AUTH2 name secret KEYS a",
                 "MIGRATE h 1 k 0 5 AUTH2 (redacted) (redacted) KEYS a",

@@ -14,11 +14,14 @@ use crate::encode::{Encoded, Unwritable};
 use crate::error::{Defect, Error};
 use crate::sink::Sink;
 use crate::source::Source;
-use crate::writer::Version;
+use crate::version::Version;
 use crate::{Limits, Value};
 
 /// The latest version that is read.
 pub(crate) const VERSION_MAX: u16 = 12;
+
+/// The version of a string's payload: the oldest that is written.
+const STRING_VERSION: u16 = 9;
 
 /// Why a payload is refused.
 #[derive(Debug, thiserror::Error)]
@@ -50,18 +53,21 @@ pub enum RestoreError {
     },
 }
 
-/// The payload of a value.
+/// The payload of a value, of the oldest version that can have it: Redis 7.0 reads it, unless fields of a hash expire, for
+/// which it takes 7.4. Of a stream's consumers it does not have when they last got an entry.
 ///
 /// # Errors
 /// [`Unwritable`] if the value has no form.
 pub fn dump(value: &Value) -> Result<Vec<u8>, Unwritable> {
-    let encoded = Encoded::new(value)?;
-    let version = if encoded.is_new() { Version::Redis74 } else { Version::Redis72 };
+    let encoded = Encoded::new(value, Version::Redis70).or_else(|why| match why {
+        Unwritable::FieldsExpire => Encoded::new(value, Version::Redis74),
+        why => Err(why),
+    })?;
     let mut sink = Sink::new(vec![encoded.code()]);
     // A vector takes all that is written.
     let written = encoded.write(&mut sink);
     debug_assert!(written.is_ok(), "{written:?}");
-    Ok(with_foot(sink.into_inner(), version))
+    Ok(with_foot(sink.into_inner(), encoded.oldest()))
 }
 
 /// The payload of a string, which [`dump`] would have to copy.
@@ -70,7 +76,7 @@ pub fn dump_string(string: &[u8]) -> Vec<u8> {
     let mut sink = Sink::new(vec![crate::codes::types::STRING]);
     let written = sink.string(string);
     debug_assert!(written.is_ok(), "{written:?}");
-    with_foot(sink.into_inner(), Version::Redis72)
+    with_foot(sink.into_inner(), STRING_VERSION)
 }
 
 /// The payload of libraries of functions, by their codes.
@@ -81,7 +87,7 @@ pub fn dump_functions<'a>(codes: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> 
         let written = sink.byte(ops::FUNCTION).and_then(|()| sink.string(code));
         debug_assert!(written.is_ok(), "{written:?}");
     }
-    with_foot(sink.into_inner(), Version::Redis72)
+    with_foot(sink.into_inner(), Version::Redis70.number())
 }
 
 /// The value of a payload.
@@ -127,8 +133,8 @@ pub fn restore_functions(payload: &[u8], limits: Limits) -> Result<Vec<Vec<u8>>,
     Ok(codes)
 }
 
-fn with_foot(mut content: Vec<u8>, version: Version) -> Vec<u8> {
-    content.extend(version.number().to_le_bytes());
+fn with_foot(mut content: Vec<u8>, version: u16) -> Vec<u8> {
+    content.extend(version.to_le_bytes());
     let crc = crc64(0, &content);
     content.extend(crc.to_le_bytes());
     content

@@ -3,14 +3,15 @@
 //! A value is a [`Value`], whatever form it had. A file is read by a [`Reader`], which yields one [`Event`] after the
 //! other: `source` takes lengths, strings and numbers from the input and keeps offset and checksum, `decode` makes a
 //! value of them, by the type's code, and `packed` takes apart the arrays into which Redis packs small collections. A
-//! [`Writer`] goes the same way back: `encode` chooses the form that Redis 7.2 would, by its default thresholds, and
-//! writes it through `sink`. [`dump`] and [`restore`] do the same with one value, between a code and a checksum.
+//! [`Writer`] goes the same way back: `encode` chooses the form that Redis would, by its default thresholds, and writes
+//! it through `sink`. [`dump`] and [`restore`] do the same with one value, between a code and a checksum.
 //! [`aof`] reads append-only files: the commands in them, and the RDB files that they begin with.
 //!
 //! | read | written |
 //! |---|---|
-//! | RDB of the versions 1 to 12 | 11 (Redis 7.2), and 12 (Redis 7.4) for hashes whose fields expire |
-//! | all types of Redis 7.4, in all their forms | the forms of Redis 7.2; hashes whose fields expire in those of 7.4 |
+//! | RDB of the versions 1 to 12 | 10 (Redis 7.0), 11 (Redis 7.2), and 12 (Redis 7.4) for hashes whose fields expire |
+//! | payloads of the versions 1 to 12 | the oldest from 9 (Redis 5) on that has the value's form |
+//! | all types of Redis 7.4, in all their forms | the forms of the version that is written |
 //! | values of modules, as their names | – |
 //!
 //! Input is not trusted. A length is checked against [`Limits`] before it is followed, memory is taken as bytes arrive
@@ -34,6 +35,7 @@ mod sink;
 mod source;
 mod stream;
 mod value;
+mod version;
 mod writer;
 
 pub use crc64::crc64;
@@ -44,4 +46,5 @@ pub use limits::Limits;
 pub use reader::{Event, Key, Reader};
 pub use stream::{Consumer, Entry, Group, Id, Pending, Stream};
 pub use value::{HashField, Value};
-pub use writer::{Version, Writer};
+pub use version::Version;
+pub use writer::Writer;

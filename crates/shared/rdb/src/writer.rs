@@ -3,30 +3,10 @@
 use std::io::{self, Write};
 
 use crate::codes::ops;
-use crate::encode::{Encoded, Unwritable};
+use crate::encode::Encoded;
 use crate::reader::Key;
 use crate::sink::Sink;
-
-/// A version of the format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Version {
-    /// 11, that of Redis 7.2.
-    Redis72,
-    /// 12, that of Redis 7.4, in which fields of hashes can expire.
-    Redis74,
-}
-
-impl Version {
-    /// The number in files and payloads.
-    #[must_use]
-    pub const fn number(self) -> u16 {
-        match self {
-            Self::Redis72 => 11,
-            Self::Redis74 => 12,
-        }
-    }
-}
+use crate::version::Version;
 
 /// Writes an RDB file. The output is not buffered here.
 ///
@@ -89,13 +69,10 @@ impl<W: Write> Writer<W> {
     /// Writes a key.
     ///
     /// # Errors
-    /// Those of the output, and an [`Unwritable`] in an error of the kind [`io::ErrorKind::InvalidInput`]: nothing is
+    /// Those of the output, and an [`Unwritable`](crate::Unwritable) in an error of the kind [`io::ErrorKind::InvalidInput`]: nothing is
     /// written then, and the writer can go on.
     pub fn key(&mut self, key: &Key) -> io::Result<()> {
-        let encoded = Encoded::new(&key.value)?;
-        if encoded.is_new() && self.version == Version::Redis72 {
-            return Err(Unwritable::FieldsExpire.into());
-        }
+        let encoded = Encoded::new(&key.value, self.version)?;
         if let Some(expires_ms) = key.expires_ms {
             self.sink.byte(ops::EXPIRES_MS)?;
             self.sink.bytes(&expires_ms.to_le_bytes())?;

@@ -71,6 +71,8 @@ pub enum Histories {
     TestbedInP,
     /// The same under CoW, with files and views.
     TestbedCow,
+    /// The collections of a server of this name.
+    Server(&'static str),
 }
 
 impl Histories {
@@ -109,6 +111,7 @@ impl Histories {
             Self::Testbed => "table, two partitions".to_owned(),
             Self::TestbedInP => "table, two partitions under InP".to_owned(),
             Self::TestbedCow => "table, two partitions under CoW".to_owned(),
+            Self::Server(name) => format!("collections, {name}"),
         }
     }
 }
@@ -138,7 +141,7 @@ macro_rules! bugs {
                 Betree, BetreeDevices, BetreePool, BetreeValues, Changes, Cow, CowTrees, DeepNvmLog, Heap, InP,
                 Indexlog, Log, LoggedFiles, Lsm, LsmLog, NotedFiles, NvmCow, NvmInP, NvmLog, NvmWbl, Objects, Pages, SmallNvmInP,
                 Partitions,
-                RenamedFiles, Snapshots, Space, Testbed, TestbedCow, TestbedInP,
+                RenamedFiles, Server, Snapshots, Space, Testbed, TestbedCow, TestbedInP,
             };
             use Kind::{Blocks, Collecting, Few, Large, Levels, Mixed, Unsynced};
             [$(PlantedBug {
@@ -412,6 +415,26 @@ bugs! {
         "Timestamps are given out that are not reserved, and again behind the next opening.";
     "table.cow-entry-not-looked-up" "table/src/method/cow.rs", TestbedCow, PageCache, 20,
         "A unique index is not asked whether a committed row has an entry.";
+    "server.drop-note-not-written" "server/src/store/elements.rs", Server("server-indexlog"), Memory, 20,
+        "A large collection is dropped, and no note says that its elements go.";
+    "server.drop-note-goes-first" "server/src/store/elements.rs", Server("server-indexlog"), Memory, 60,
+        "The note that a collection was dropped goes before its elements.";
+    "server.resident-survives-rollback" "server/src/store/elements.rs", Server("server-indexlog"), Memory, 60,
+        "A transaction is rolled back, and what is known in DRAM of its collections is not.";
+    "server.record-before-its-elements" "server/src/store/mod.rs", Server("server-lsm"), Memory, 20,
+        "The record of a collection is written before its elements, and not together with them.";
+    "server.replaced-elements-stay" "server/src/store/mod.rs", Server("server-indexlog"), Memory, 60,
+        "A large collection is replaced by another value, and its elements stay.";
+    "server.expired-elements-stay" "server/src/store/mod.rs", Server("server-indexlog"), Memory, 60,
+        "A large collection expires, and its elements stay.";
+    "server.first-partition-synced-alone" "server/src/store/mod.rs", Server("server-partitions"), Memory, 20,
+        "Of several partitions with writes, only the first is synced before the reply.";
+    "server.moved-without-note" "server/src/store/rehoming.rs", Server("server-rehoming"), Memory, 100,
+        "Elements are copied to another partition before a note says that the copies may have to go.";
+    "server.old-elements-not-noted" "server/src/store/rehoming.rs", Server("server-rehoming"), Memory, 60,
+        "A collection has moved to another partition, and its old elements stay.";
+    "server.field-deadlines-not-moved" "server/src/store/rehoming.rs", Server("server-rehoming"), Memory, 60,
+        "The records that find hashes with expiring fields stay in the old partitions.";
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 mod betree_pools;
 mod cow_trees;
 mod methods;
+mod server_collections;
 mod small_stores;
 mod testbed;
 
@@ -25,6 +26,7 @@ use methods::{
     CowStorage, DeepNvmLogStorage, InPStorage, LogStorage, Methods, NvmCowStorage, NvmInPStorage,
     NvmLogStorage, NvmWblStorage, SmallNvmInPStorage,
 };
+use server_collections::Collections;
 use small_stores::SmallStore;
 use testbed::Partitions;
 
@@ -54,6 +56,7 @@ fn explore_all(histories: Histories, rules: Rules, look: Look) -> (Option<Violat
             return explore(&Methods::<SmallNvmInPStorage>::NEW, rules, look);
         }
         Histories::NvmWbl => return explore(&Methods::<NvmWblStorage>::NEW, rules, look),
+        Histories::Server(name) => return explore(&Collections::of(name), rules, look),
         Histories::Testbed => return explore(&Partitions::of(Method::NvmInP), rules, look),
         Histories::TestbedInP => return explore(&Partitions::of(Method::InP), rules, look),
         Histories::TestbedCow => return explore(&Partitions::of(Method::Cow), rules, look),

@@ -18,6 +18,16 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
             (pair[0].eq_ignore_ascii_case(b"EX") || pair[0].eq_ignore_ascii_case(b"PX"))
                 && passes(pair.get(1))
         }),
+        // It would wait, or time would pass.
+        b"BLPOP" | b"BRPOP" | b"BZPOPMIN" | b"BZPOPMAX" | b"BLMOVE" => {
+            request.last().is_none_or(|word| word != b"0.001")
+        }
+        b"BLMPOP" | b"BZMPOP" => request.get(1).is_none_or(|word| word != b"0.001"),
+        b"XREAD" | b"XREADGROUP" => {
+            request.windows(2).any(|pair| pair[0].eq_ignore_ascii_case(b"BLOCK") && pair[1] != b"1")
+        }
+        // It would take some of the members, and others than Redis.
+        b"SPOP" => request.len() < 3 || number(&request[2]).is_some_and(|n| (1..500).contains(&n)),
         // It would wait for a replica, for ever.
         b"WAIT" => passes(request.get(1)) && request.get(2).and_then(number) == Some(0),
         // Redis would forget how values were encoded.

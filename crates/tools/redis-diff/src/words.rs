@@ -217,6 +217,97 @@ pub(crate) fn odd(random: &mut Rng) -> Vec<u8> {
     }
 }
 
+/// An element of a collection: few, so that they meet, and some that are long, or look like numbers.
+pub(crate) fn element(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..24) {
+        0 => value(random),
+        1 => vec![b'x'; random.usize(60..70)],
+        2..=7 => random.u8(..12).to_string().into_bytes(),
+        8..=9 => text(random, 3),
+        _ => vec![b'a' + random.u8(..8)],
+    }
+}
+
+/// A score.
+pub(crate) fn score(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..12) {
+        0 => float(random),
+        1 => pick(random, &["inf", "-inf", "+inf", "-0", "0", "1e300", "0.1", "nan", "x"]),
+        _ => format!("{}", f64::from(random.i16(-20..60)) / 4.0).into_bytes(),
+    }
+}
+
+/// An end of a range of scores.
+pub(crate) fn limit(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..10) {
+        0 => pick(random, &["-inf", "+inf", "inf", "(inf", "(-inf", "(", "", "(x", "((1"]),
+        1 => b"-inf".to_vec(),
+        2 => b"+inf".to_vec(),
+        3..=4 => [b"(", &score(random)[..]].concat(),
+        _ => score(random),
+    }
+}
+
+/// An end of a range of members.
+pub(crate) fn lexical_limit(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..10) {
+        0 => pick(random, &["", "[", "(", "a", "--", "+x"]),
+        1..=2 => b"-".to_vec(),
+        3..=4 => b"+".to_vec(),
+        5..=6 => [b"(", &element(random)[..]].concat(),
+        _ => [b"[", &element(random)[..]].concat(),
+    }
+}
+
+/// The id of an entry of a stream.
+pub(crate) fn id(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..20) {
+        0 => pick(
+            random,
+            &["0", "0-0", "", "-", "1-", "-1", "a-1", "1-1-1", "18446744073709551615", "1-a", "+1"],
+        ),
+        1..=3 => random.u8(..30).to_string().into_bytes(),
+        _ => format!("{}-{}", random.u8(..30), random.u8(..3)).into_bytes(),
+    }
+}
+
+/// The id of an entry that is added. None depends on the time.
+pub(crate) fn new_id(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..8) {
+        0 => id(random),
+        1..=2 => format!("{}-*", random.u8(..30)).into_bytes(),
+        _ => format!("{}-{}", random.u8(..30), random.u8(..30)).into_bytes(),
+    }
+}
+
+/// An end of a range of ids.
+pub(crate) fn id_bound(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..10) {
+        0..=1 => b"-".to_vec(),
+        2..=3 => b"+".to_vec(),
+        4 => [b"(", &id(random)[..]].concat(),
+        _ => id(random),
+    }
+}
+
+/// Degrees, up to a bit too many.
+pub(crate) fn degrees(random: &mut Rng, most: f64) -> Vec<u8> {
+    match random.u8(..30) {
+        0 => float(random),
+        1 => format!("{:.6}", (random.f64() * 2.0 - 1.0) * most).into_bytes(),
+        _ => format!("{:.4}", 10.0 + random.f64() * 4.0).into_bytes(),
+    }
+}
+
+/// A distance in an area where places are.
+pub(crate) fn distance(random: &mut Rng) -> Vec<u8> {
+    match random.u8(..12) {
+        0 => float(random),
+        1 => integer(random),
+        _ => random.u16(..800).to_string().into_bytes(),
+    }
+}
+
 /// One of some texts.
 pub(crate) fn pick(random: &mut Rng, texts: &[&str]) -> Vec<u8> {
     texts.get(random.usize(..texts.len())).unwrap_or(&"").as_bytes().to_vec()

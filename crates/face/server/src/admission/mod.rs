@@ -6,8 +6,10 @@
 //! performed, because other threads may change them at any time.
 
 pub(crate) mod admitted;
+mod rights;
 
 pub(crate) use admitted::Admitted;
+pub(crate) use rights::{Sender, check_rights, note_refusal};
 
 use crate::call::is;
 use crate::client::Client;
@@ -44,7 +46,7 @@ impl<'a> Admission<'a> {
 pub(crate) enum Delay {
     /// The end of a pause.
     Pause,
-    /// The next piece of the client's backup.
+    /// The next piece of the client's backup, or the end of its migration.
     Backup,
 }
 
@@ -91,10 +93,10 @@ fn may_disturb(command: &Command, args: Args<'_>) -> bool {
     is_allowed && (command.name != "shutdown" || args.iter().any(|word| is(word, "NOSAVE")))
 }
 
-/// Whether a command has to wait for the next piece of the client's backup.
+/// Whether a command has to wait for the next piece of the client's backup, or for the end of its migration.
 #[inline]
 fn awaits(client: &Client, command: &Command) -> bool {
-    command.is(flags::AWAITS) && client.backup.as_ref().is_some_and(|backup| !backup.is_ready())
+    command.is(flags::AWAITS) && client.awaits(command.is(flags::WRITE))
 }
 
 fn check(service: &Service, client: &Client, command: &'static Command, args: Args<'_>) -> Outcome {
@@ -102,15 +104,18 @@ fn check(service: &Service, client: &Client, command: &'static Command, args: Ar
         let name = command.full_name;
         return Err(format!("ERR wrong number of arguments for '{name}' command").into());
     }
-    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(client.addr.ip()) {
+    if command.is(flags::PROTECTED) && !service.settings.debug_command.allows(&client.addr) {
         return Err(DEBUG_REFUSED.into());
     }
-    let stranger = !client.authenticated && service.settings.requirepass.is_some();
+    let stranger = !client.authenticated && service.acl.asks_for_password();
     if stranger && !command.is(flags::NO_AUTH) {
         return Err("NOAUTH Authentication required.".into());
     }
     if client.queue.is_some() && command.is(flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if !client.login.has_pass(&service.acl) {
+        check_rights(service, client, command, args, Sender::Client)?;
     }
     if client.is_monitor && (command.is(flags::READ) || command.is(flags::WRITE)) {
         return Err("ERR Replica can't interact with the keyspace".into());

@@ -17,6 +17,7 @@ use halite::Bytes;
 use super::map::{Map, Pair};
 use super::{check_ending, damaged};
 use crate::failure::{Failure, Outcome};
+use crate::notifications::EventClass;
 use crate::store::{FieldTimes, Store};
 use crate::stored::Type;
 
@@ -67,8 +68,15 @@ impl Hash {
 
     /// The hash at a key, or a new one that is there once it is saved.
     pub(crate) fn find_or_new(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Self> {
-        let map = Map::find_or_new(store, db, key, Type::Hash)?;
-        Self::of(store, map, db, key)
+        match Self::find(store, db, key)? {
+            Some(hash) => Ok(hash),
+            None => Self::new(store, db, key),
+        }
+    }
+
+    /// A hash without fields, for a key that has no value.
+    pub(crate) fn new(store: &Store, db: usize, key: &[u8]) -> Outcome<Self> {
+        Self::of(store, Map::new(db, key, Type::Hash), db, key)
     }
 
     fn of(store: &Store, map: Map, db: usize, key: &[u8]) -> Outcome<Self> {
@@ -337,7 +345,15 @@ impl Hash {
         // The known deadline may have been too early.
         self.has_changed_deadlines = true;
         store.expired_fields += expired.len() as u64;
+        if !expired.is_empty() {
+            self.tell_expired(store);
+        }
         Ok(expired.len())
+    }
+
+    /// Tells that fields have expired: once for all that a command, or a step in the background, has found.
+    fn tell_expired(&self, store: &mut Store) {
+        store.notify(EventClass::Hash, "hexpired", self.db, &self.key);
     }
 
     fn expired(&self, store: &mut Store, count_max: usize) -> Outcome<Vec<Box<[u8]>>> {
@@ -372,15 +388,19 @@ impl Hash {
         Ok(first)
     }
 
-    /// Writes the hash: what was changed is there now. A hash without fields is no more.
-    pub(crate) fn save(mut self, store: &mut Store) -> Outcome {
+    /// Writes the hash, and tells of events: what was changed is there now. A hash without fields is no more.
+    pub(crate) fn save(
+        mut self,
+        store: &mut Store,
+        events: impl IntoIterator<Item = &'static str>,
+    ) -> Outcome {
         self.remove_lapsed(store)?;
         let first = match self.has_changed_deadlines {
             true => self.first_deadline(store)?,
             false => self.known_deadline,
         };
         let Self { map, db, key, .. } = self;
-        map.save(store)?;
+        map.save(store, events)?;
         // Of a hash that is no more, the store has forgotten it.
         if self.has_changed_deadlines {
             store.set_field_deadline(db, &key, first)?;
@@ -389,9 +409,11 @@ impl Hash {
     }
 
     fn remove_lapsed(&mut self, store: &mut Store) -> Outcome {
-        if store.is_paused {
+        if store.is_paused || self.lapsed.is_empty() {
             return Ok(());
         }
+        // A field that was set since has expired before that nevertheless.
+        self.tell_expired(store);
         for field in std::mem::take(&mut self.lapsed) {
             // It may have been set since.
             let entry = self.entry(store, &field)?;
@@ -407,7 +429,7 @@ impl Hash {
     pub(crate) fn close(self, store: &mut Store) -> Outcome {
         match self.lapsed.is_empty() || store.is_paused {
             true => Ok(()),
-            false => apart(store, |store| self.save(store)),
+            false => apart(store, |store| self.save(store, None)),
         }
     }
 
@@ -422,7 +444,7 @@ impl Hash {
         let (db, key) = (self.db, self.key.clone());
         apart(store, |store| {
             self.remove_expired(store, usize::MAX)?;
-            self.save(store)
+            self.save(store, None)
         })?;
         // If they cannot be removed now, they are hidden.
         match Self::find(store, db, &key)? {
@@ -474,7 +496,7 @@ fn remove_due_of(store: &mut Store, db: usize, key: &[u8]) -> Outcome<usize> {
         return Ok(0);
     };
     let count = hash.remove_expired(store, REMOVED_MAX)?;
-    hash.save(store)?;
+    hash.save(store, None)?;
     Ok(count)
 }
 

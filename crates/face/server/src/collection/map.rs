@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::hash::own_value;
 use super::packed::{Entry, Packed};
-use super::{check_ending, damaged, find};
+use super::{check_ending, damaged, find, tell};
 use crate::failure::Outcome;
 use crate::store::{Elements, NewDeadline, Order, Resident, Store};
 use crate::stored::{IN_ELEMENTS, Type, collection_id};
@@ -507,27 +507,35 @@ impl Map {
         Ok(all)
     }
 
-    /// Writes the map: what was changed is there now. A map without fields is no more.
-    pub(crate) fn save(self, store: &mut Store) -> Outcome {
-        self.save_with(store, NewDeadline::Keep)
+    /// Writes the map, and tells of events: what was changed is there now. A map without fields is no more.
+    pub(crate) fn save(
+        self,
+        store: &mut Store,
+        events: impl IntoIterator<Item = &'static str>,
+    ) -> Outcome {
+        let is_gone = self.write(store, NewDeadline::Keep)?;
+        tell(store, self.of, (self.db, &self.key), events, is_gone);
+        Ok(())
     }
 
-    /// [`Map::save`] of a map that takes the place of whatever the key had.
-    pub(crate) fn save_new(mut self, store: &mut Store) -> Outcome {
+    /// [`Map::save`] of a map that takes the place of whatever the key had. If it has no fields, there is no event but that
+    /// the key is gone.
+    pub(crate) fn save_new(mut self, store: &mut Store, event: &'static str) -> Outcome {
         self.is_changed = true;
-        if self.is_empty(store)? {
-            store.remove(self.db, &self.key)?;
-            return Ok(());
-        }
-        self.save_with(store, NewDeadline::Clear)
+        let is_gone = match self.is_empty(store)? {
+            true if !store.remove(self.db, &self.key)? => return Ok(()),
+            true => true,
+            false => self.write(store, NewDeadline::Clear)?,
+        };
+        let event = (!is_gone).then_some(event);
+        tell(store, self.of, (self.db, &self.key), event, is_gone);
+        Ok(())
     }
 
-    fn save_with(self, store: &mut Store, deadline: NewDeadline) -> Outcome {
+    /// Writes the map; returns whether its key is gone.
+    fn write(&self, store: &mut Store, deadline: NewDeadline) -> Outcome<bool> {
         if (self.is_changed || self.has_changed_elements) && self.is_empty(store)? {
-            if self.was_there {
-                store.remove(self.db, &self.key)?;
-            }
-            return Ok(());
+            return Ok(self.was_there && store.remove(self.db, &self.key)?);
         }
         match &self.state {
             _ if !self.is_changed && !self.has_changed_elements => {
@@ -549,7 +557,7 @@ impl Map {
                 store.put_stored(self.db, &self.key, &record, deadline)?;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Whether the map may still be one record, once a field was put.

@@ -8,7 +8,8 @@
 //! A command looks its key up once: the tag says the type, and another type is refused. It changes the collection within a
 //! transaction of the store, which the dispatch begins for commands that are marked so, and saves it in the end. A
 //! collection that outgrows the settings ([`crate::inline_limits`]) becomes elements; as in Redis, only a list becomes one
-//! record again, when it has shrunk to half of the limit. One without elements is no more: its key goes.
+//! record again, when it has shrunk to half of the limit. One without elements is no more: its key goes. The events of the
+//! command ([`crate::notifications`]) are told when the collection is saved, and `del` behind them if its key goes.
 //!
 //! [`stream::Stream`] has entries under ids, and groups of consumers; it may be empty, and always has elements.
 //!
@@ -24,6 +25,7 @@ pub(crate) mod sorted_set;
 pub(crate) mod stream;
 
 use crate::failure::{Failure, Outcome, WRONG_TYPE};
+use crate::notifications::EventClass;
 use crate::store::Store;
 use crate::stored::{Stored, Type, collection_id};
 
@@ -37,6 +39,30 @@ pub(crate) fn find(store: &mut Store, db: usize, key: &[u8], of: Type) -> Outcom
         return Err(damaged(key, "its number is that of another partition"));
     }
     Ok(Some(value))
+}
+
+/// Tells of events at the key of a collection that was saved, in this order, and that the key is gone, if it is.
+fn tell(
+    store: &mut Store,
+    of: Type,
+    (db, key): (usize, &[u8]),
+    events: impl IntoIterator<Item = &'static str>,
+    is_gone: bool,
+) {
+    let class = match of {
+        Type::String => EventClass::String,
+        Type::List => EventClass::List,
+        Type::Set => EventClass::Set,
+        Type::SortedSet => EventClass::SortedSet,
+        Type::Hash => EventClass::Hash,
+        Type::Stream => EventClass::Stream,
+    };
+    for event in events {
+        store.notify(class, event, db, key);
+    }
+    if is_gone {
+        store.notify(EventClass::Generic, "del", db, key);
+    }
 }
 
 /// Refuses to go on when the server has to end. Long loops call this at each step.

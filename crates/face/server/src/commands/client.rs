@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::failure::{Failure, KEPT_TOO_MUCH, NOT_AN_INTEGER, Outcome, SYNTAX};
@@ -202,6 +203,9 @@ struct Filter {
     addr: Option<String>,
     laddr: Option<String>,
     class: Option<Class>,
+    user: Option<Box<[u8]>>,
+    /// The fewest seconds since it connected.
+    age_s: Option<u64>,
     spare_me: bool,
 }
 
@@ -221,10 +225,17 @@ impl Filter {
                 () if is(word, "ADDR") => filter.addr = Some(text()),
                 () if is(word, "LADDR") => filter.laddr = Some(text()),
                 () if is(word, "TYPE") => filter.class = Some(Class::parse(value)?),
+                () if is(word, "MAXAGE") => {
+                    let age =
+                        parse_i64(value).ok_or("ERR maxage is not an integer or out of range")?;
+                    let age = u64::try_from(age).ok().filter(|&age| age > 0);
+                    filter.age_s = Some(age.ok_or("ERR maxage should be greater than 0")?);
+                }
                 () if is(word, "USER") => {
-                    if value != b"default" {
-                        return Err(Failure::quoting("ERR No such user '", value, "'"));
-                    }
+                    let user = call.service.acl.find(value);
+                    let user =
+                        user.ok_or_else(|| Failure::quoting("ERR No such user '", value, "'"))?;
+                    filter.user = Some(user.name.clone());
                 }
                 () if is(word, "SKIPME") => {
                     filter.spare_me = match () {
@@ -240,13 +251,15 @@ impl Filter {
     }
 
     fn fits(&self, client: &Line) -> bool {
-        let is_addr = |wanted: &Option<String>, addr: std::net::SocketAddr| {
+        let is_addr = |wanted: &Option<String>, addr: &Address| {
             wanted.as_ref().is_none_or(|wanted| *wanted == addr.to_string())
         };
         self.class.is_none_or(|class| class.has(client))
             && self.id.is_none_or(|id| id == client.id)
-            && is_addr(&self.addr, client.addr)
-            && is_addr(&self.laddr, client.laddr)
+            && self.age_s.is_none_or(|age| client.age_s >= age)
+            && self.user.as_ref().is_none_or(|name| *name == client.user.name)
+            && is_addr(&self.addr, &client.addr)
+            && is_addr(&self.laddr, &client.laddr)
     }
 }
 
@@ -362,7 +375,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "    Describes this connection.",
         "KILL <ip:port>",
         "    Disconnects a client.",
-        "KILL [ID <id>] [ADDR <ip:port>] [LADDR <ip:port>] [TYPE normal|pubsub] [USER <name>] [SKIPME yes|no]",
+        "KILL [ID <id>] [ADDR <ip:port>] [LADDR <ip:port>] [TYPE normal|pubsub] [USER <name>] [MAXAGE <seconds>] [SKIPME yes|no]",
         "    Disconnects the clients that fit.",
         "LIST [TYPE normal|pubsub] [ID <id> ...]",
         "    Describes connections.",

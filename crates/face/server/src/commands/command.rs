@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::acl::category;
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::glob;
 use crate::number::parse_i64;
 use crate::reply::Reply;
 
+use super::documentation::document;
 use super::table::{COMMANDS, Command, MoreKeys, find, flags};
 use super::{key_specs, tips};
 
@@ -72,7 +74,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
                     glob::matches_ignoring_case(&wanted, name, || !ending.breaks_off())
                 }),
                 () if is(call.arg(3), "ACLCAT") => Box::new(move |command| {
-                    categories(command).iter().any(|category| is(&wanted, &category[1..]))
+                    category::of(command).any(|category| is(&wanted, category))
                 }),
                 // There are no modules.
                 () if is(call.arg(3), "MODULE") => Box::new(|_| false),
@@ -158,40 +160,9 @@ fn find_full(name: &[u8]) -> Option<&'static Command> {
     }
 }
 
-/// The access categories that follow from a command's properties, in the order in which Redis tells them.
-fn categories(command: &Command) -> Vec<&'static str> {
-    let container = !command.subcommands.is_empty() && command.name != "command";
-    let keyspace = ["dbsize", "flushall", "flushdb", "swapdb"].contains(&command.name);
-    let about_connection = command.full_name.starts_with("command");
-    let own = match command.group.category() {
-        _ if keyspace => Some("@keyspace"),
-        _ if about_connection => Some("@connection"),
-        Some("keyspace") if !container => Some("@keyspace"),
-        Some("bitmap") => Some("@bitmap"),
-        Some("hyperloglog") => Some("@hyperloglog"),
-        Some("scripting") if !container => Some("@scripting"),
-        Some("string") => Some("@string"),
-        Some("connection") if !container => Some("@connection"),
-        Some("transaction") => Some("@transaction"),
-        _ => None,
-    };
-    let is_dangerous = command.flags & (flags::ADMIN | flags::DANGEROUS) != 0;
-    let all = [
-        ("@keyspace", false),
-        ("@read", command.is(flags::READ)),
-        ("@write", command.is(flags::WRITE)),
-        ("@string", false),
-        ("@bitmap", false),
-        ("@hyperloglog", false),
-        ("@admin", command.is(flags::ADMIN)),
-        ("@fast", command.is(flags::FAST)),
-        ("@slow", !command.is(flags::FAST)),
-        ("@dangerous", is_dangerous),
-        ("@connection", false),
-        ("@transaction", false),
-    ];
-    let has = |(name, follows): &(&'static str, bool)| *follows || own == Some(*name);
-    all.iter().filter(|category| has(category)).map(|(name, _)| *name).collect()
+/// The access categories of a command.
+fn categories(command: &Command) -> Vec<String> {
+    category::of(command).map(|name| format!("@{name}")).collect()
 }
 
 fn describe(reply: &mut Reply<'_>, command: &Command) {
@@ -207,7 +178,8 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     let keys = command.keys;
     let (first, last, step) = (keys.first, keys.last, keys.step);
     [first, last, step].into_iter().for_each(|number| reply.integer(i64::from(number)));
-    simple_set(reply, &categories(command));
+    let categories = categories(command);
+    simple_set(reply, &categories.iter().map(String::as_str).collect::<Vec<_>>());
     let tips = tips::of(command);
     reply.set(tips.len());
     tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
@@ -230,8 +202,20 @@ fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
         reply.bulk(b"flags");
         simple_set(reply, spec.effects);
         reply.bulk(b"begin_search");
-        typed(reply, "index", &[("index", if count_at > 0 { count_at as i32 } else { first })]);
+        match spec.keyword {
+            Some((word, from)) => behind(reply, word, from),
+            None => {
+                let index = if count_at > 0 { count_at as i32 } else { first };
+                typed(reply, "index", &[("index", index)]);
+            }
+        }
         reply.bulk(b"find_keys");
+        if let Some((word, _)) = spec.keyword {
+            // Of the words behind STREAMS, the first half are keys.
+            let (last, limit) = if word == "STREAMS" { (-1, 2) } else { (0, 0) };
+            typed(reply, "range", &[("lastkey", last), ("keystep", 1), ("limit", limit)]);
+            continue;
+        }
         // Here positions count from the first key, or from the end.
         let last = if last < 0 { last } else { last - first };
         match count_at {
@@ -239,6 +223,19 @@ fn describe_keys(reply: &mut Reply<'_>, command: &Command) {
             _ => typed(reply, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", step)]),
         }
     }
+}
+
+/// Writes that keys are behind a word.
+fn behind(reply: &mut Reply<'_>, word: &str, from: usize) {
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"keyword");
+    reply.bulk(b"spec");
+    reply.map(2);
+    reply.bulk(b"keyword");
+    reply.bulk(word.as_bytes());
+    reply.bulk(b"startfrom");
+    reply.integer(from as i64);
 }
 
 /// Writes a description of a type that consists of numbers.
@@ -257,23 +254,6 @@ fn typed(reply: &mut Reply<'_>, name: &str, numbers: &[(&str, i32)]) {
 fn simple_set(reply: &mut Reply<'_>, texts: &[&str]) {
     reply.set(texts.len());
     texts.iter().for_each(|text| reply.simple(text));
-}
-
-fn document(reply: &mut Reply<'_>, command: &Command) {
-    let parts = command.subcommands;
-    reply.bulk(command.full_name.as_bytes());
-    reply.map(3 + usize::from(!parts.is_empty()));
-    reply.bulk(b"summary");
-    reply.bulk(command.summary.as_bytes());
-    reply.bulk(b"since");
-    reply.bulk(command.since.as_bytes());
-    reply.bulk(b"group");
-    reply.bulk(command.group.name().as_bytes());
-    if !parts.is_empty() {
-        reply.bulk(b"subcommands");
-        reply.map(parts.len());
-        parts.iter().for_each(|part| document(reply, part));
-    }
 }
 
 pub(super) fn help(call: &mut Call<'_>) -> Outcome {

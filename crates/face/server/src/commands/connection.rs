@@ -1,5 +1,8 @@
 //! The identity of a client, and its protocol.
 
+use crate::acl::password::Digest;
+use crate::acl::{DEFAULT, Login, Reason};
+use crate::admission::note_refusal;
 use crate::call::{Call, is};
 use crate::client::{Client, Replies};
 use crate::failure::{Failure, Outcome, SYNTAX};
@@ -55,11 +58,14 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     pubsub::leave(call.service, call.client);
     monitor::leave(call.service, call.client);
     tracking::leave(call.service, call.client);
-    let Client { id, place, next_post, addr, laddr, fd, authenticated, stranger_since, .. } =
-        *call.client;
+    let Client { id, place, next_post, fd, authenticated, stranger_since, .. } = *call.client;
+    let (addr, laddr) = (call.client.addr.clone(), call.client.laddr.clone());
     let mut client = Client::new(id, addr, laddr, fd, call.client.connected_at);
     (client.place, client.next_post) = (place, next_post);
-    client.authenticated = call.service.settings.requirepass.is_none();
+    client.authenticated = !call.service.acl.asks_for_password();
+    if let Some(login) = client.login.renewed(&call.service.acl) {
+        client.login = login;
+    }
     // A client that has not authenticated gains no time by RESET.
     client.stranger_since = if authenticated { call.service.now } else { stranger_since };
     client.active_at = call.service.now;
@@ -72,12 +78,12 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
     let (user, password) = match call.args.len() {
-        2 if call.service.settings.requirepass.is_none() => {
+        2 if call.service.acl.find(DEFAULT).is_none_or(|user| user.needs_no_password()) => {
             return Err("ERR AUTH <password> called without any password configured for the \
                         default user. Are you sure your configuration is correct?"
                 .into());
         }
-        2 => (&b"default"[..], call.arg(1)),
+        2 => (DEFAULT, call.arg(1)),
         3 => (call.arg(1), call.arg(2)),
         _ => return Err(SYNTAX.into()),
     };
@@ -86,27 +92,24 @@ pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Authenticates a client. Without a password, the only user may come in with any.
-fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Outcome {
-    let right = match &call.service.settings.requirepass {
-        Some(right) => is_same(password, right.as_bytes()),
-        None => true,
-    };
-    if user != b"default" || !right {
-        return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
+/// Makes a client a user.
+fn authenticate(call: &mut Call<'_>, name: &[u8], password: &[u8]) -> Outcome {
+    let acl = &call.service.acl;
+    match acl.find(name) {
+        Some(user) if user.takes(password) => {
+            call.client.login = Login::new(acl, user);
+            call.client.authenticated = true;
+            Ok(())
+        }
+        found => {
+            if found.is_none() {
+                // An unknown name takes as long as a wrong password.
+                std::hint::black_box(Digest::of(password));
+            }
+            note_refusal(call.service, call.client, Reason::Auth, (call.arg(0), name));
+            Err("WRONGPASS invalid username-password pair or user is disabled.".into())
+        }
     }
-    call.client.authenticated = true;
-    Ok(())
-}
-
-/// Compares in a time that depends only on the length of `given`.
-fn is_same(given: &[u8], right: &[u8]) -> bool {
-    let mut difference = given.len() ^ right.len();
-    for (index, byte) in given.iter().enumerate() {
-        let other = right.get(index).copied().unwrap_or(!byte);
-        difference |= usize::from(std::hint::black_box(byte ^ other));
-    }
-    difference == 0
 }
 
 pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
@@ -134,7 +137,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
     if let Some((user, password)) = login {
         authenticate(call, user, password)?;
     }
-    if call.service.settings.requirepass.is_some() && !call.client.authenticated {
+    if call.service.acl.asks_for_password() && !call.client.authenticated {
         return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise \
                     the HELLO AUTH <user> <pass> option can be used to authenticate the client \
@@ -177,18 +180,5 @@ pub(super) fn replies(word: &[u8]) -> Option<Replies> {
         () if is(word, "OFF") => Some(Replies::None),
         () if is(word, "SKIP") => Some(Replies::SkipNext),
         () => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_same_password_is_the_same() {
-        assert!(is_same(b"secret", b"secret") && is_same(b"", b""));
-        for given in ["", "secre", "secrets", "Secret", "secret\0"] {
-            assert!(!is_same(given.as_bytes(), b"secret"), "{given:?}");
-        }
     }
 }

@@ -70,10 +70,25 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
             ask_for_sync(call)?;
         }
         () if is(word, "LOADAOF") && words == 2 => ask_for_sync(call)?,
+        // They change how Redis stores values, saves or replicates, and nothing here.
+        () if accepted(word, words) => {}
         () => return Err(unknown(word)),
     }
     call.reply().ok();
     Ok(())
+}
+
+/// Subcommands without an effect here, and their numbers of words.
+const ACCEPTED: [(&str, usize); 5] = [
+    ("CHANGE-REPL-ID", 2),
+    ("DICT-RESIZING", 3),
+    ("PAUSE-CRON", 3),
+    ("QUICKLIST-PACKED-THRESHOLD", 3),
+    ("SET-DISABLE-DENY-SCRIPTS", 3),
+];
+
+fn accepted(word: &[u8], words: usize) -> bool {
+    ACCEPTED.iter().any(|(name, count)| is(word, name) && words == *count)
 }
 
 fn unknown(word: &[u8]) -> Failure {

@@ -4,6 +4,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::call::{Call, string};
 use crate::failure::Outcome;
+use crate::notifications::EventClass;
 
 use super::condition::Condition;
 
@@ -49,6 +50,7 @@ pub(super) fn delex(call: &mut Call<'_>) -> Outcome {
     };
     if removes {
         call.service.store.remove(db, key)?;
+        call.notify(EventClass::Generic, "del", key);
     }
     call.reply().flag(removes);
     Ok(())

@@ -5,6 +5,7 @@
 use crate::call::{Call, is};
 use crate::collection::hash::{Field, Hash};
 use crate::failure::Outcome;
+use crate::notifications::EventClass;
 use crate::resp::Args;
 
 use super::field_options::{
@@ -78,45 +79,67 @@ fn change_each(
         fields.iter().for_each(|_| call.reply().integer(NO_FIELD));
         return Ok(());
     };
+    let mut last = Done::Nothing;
     for name in fields {
         call.check_ending()?;
         let answer = match hash.get(&call.service.store, name)? {
             None => NO_FIELD,
             Some(field) => {
                 let (answer, deadline) = change(field.deadline);
-                match set_deadline(call, &mut hash, name, &field, deadline)? {
-                    true => answer,
-                    false => REMOVED,
-                }
+                let done = set_deadline(call, &mut hash, name, &field, deadline)?;
+                last = last.max(done);
+                if done == Done::Removed { REMOVED } else { answer }
             }
         };
         call.reply().integer(answer);
     }
-    hash.save(&mut call.service.store)
+    hash.save(&mut call.service.store, last.event())
 }
 
-/// Sets the deadline of a field; returns false if it is past, and the field was removed.
+/// The effect of a new deadline on a field. Of those of several fields, the largest is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Done {
+    Nothing,
+    Cleared,
+    Set,
+    /// The deadline is past, and the field is no more.
+    Removed,
+}
+
+impl Done {
+    fn event(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Cleared => Some("hpersist"),
+            Self::Set => Some("hexpire"),
+            Self::Removed => Some("hdel"),
+        }
+    }
+}
+
+/// Sets the deadline of a field, which is removed if that is past.
 fn set_deadline(
     call: &mut Call<'_>,
     hash: &mut Hash,
     name: &[u8],
     field: &Field,
     deadline: FieldDeadline,
-) -> Outcome<bool> {
+) -> Outcome<Done> {
     let store = &mut call.service.store;
-    let new = match deadline {
-        FieldDeadline::Kept => return Ok(true),
-        FieldDeadline::Cleared => None,
+    let (new, done) = match deadline {
+        FieldDeadline::Kept => return Ok(Done::Nothing),
+        FieldDeadline::Cleared if field.deadline.is_none() => return Ok(Done::Nothing),
+        FieldDeadline::Cleared => (None, Done::Cleared),
         FieldDeadline::At(at) if at <= store.now_ms => {
             hash.remove(store, name)?;
-            return Ok(false);
+            return Ok(Done::Removed);
         }
-        FieldDeadline::At(at) => Some(at),
+        FieldDeadline::At(at) => (Some(at), Done::Set),
     };
     if new != field.deadline {
         hash.put(store, name, field.value(), new)?;
     }
-    Ok(true)
+    Ok(done)
 }
 
 pub(super) fn httl(call: &mut Call<'_>) -> Outcome {
@@ -172,7 +195,7 @@ pub(super) fn hgetex(call: &mut Call<'_>) -> Outcome {
     };
     let fields = field_options::fields(call, at, NO_COUNT)?;
     get_each(call, hash, fields, |call, hash, name, field| {
-        set_deadline(call, hash, name, field, deadline).map(drop)
+        set_deadline(call, hash, name, field, deadline)
     })
 }
 
@@ -180,7 +203,8 @@ pub(super) fn hgetdel(call: &mut Call<'_>) -> Outcome {
     let hash = find(call)?;
     let fields = field_options::fields(call, 2, NO_COUNT)?;
     get_each(call, hash, fields, |call, hash, name, _| {
-        hash.remove(&mut call.service.store, name).map(drop)
+        hash.remove(&mut call.service.store, name)?;
+        Ok(Done::Removed)
     })
 }
 
@@ -189,7 +213,7 @@ fn get_each<'a>(
     call: &mut Call<'a>,
     hash: Option<Hash>,
     fields: Args<'_>,
-    mut change: impl FnMut(&mut Call<'a>, &mut Hash, &[u8], &Field) -> Outcome,
+    mut change: impl FnMut(&mut Call<'a>, &mut Hash, &[u8], &Field) -> Outcome<Done>,
 ) -> Outcome {
     let start = call.out.len();
     call.reply().array(fields.len());
@@ -197,6 +221,7 @@ fn get_each<'a>(
         fields.iter().for_each(|_| call.reply().null());
         return Ok(());
     };
+    let mut last = Done::Nothing;
     for name in fields {
         let field = hash.get(&call.service.store, name)?;
         // Beyond the limit the client is dropped, and the fields are changed all the same.
@@ -204,15 +229,21 @@ fn get_each<'a>(
             call.reply().bulk_or_null(field.as_ref().map(Field::value));
         }
         if let Some(field) = field {
-            change(call, &mut hash, name, &field)?;
+            last = last.max(change(call, &mut hash, name, &field)?);
         }
     }
-    hash.save(&mut call.service.store)
+    hash.save(&mut call.service.store, last.event())
 }
 
 pub(super) fn hsetex(call: &mut Call<'_>) -> Outcome {
     let SetFields { presence, deadline, pairs } = SetFields::parse(call)?;
-    let mut hash = hashes::find_or_new(call)?;
+    let (db, key) = (call.client.db, call.arg(1));
+    let found = find(call)?;
+    let is_absent = found.is_none();
+    let mut hash = match found {
+        Some(hash) => hash,
+        None => Hash::new(&call.service.store, db, key)?,
+    };
     let mut is_done = true;
     for field in pairs.iter().step_by(2) {
         call.check_ending()?;
@@ -225,12 +256,21 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Outcome {
             break;
         }
     }
-    let mut words = pairs.iter();
+    let (mut words, mut last) = (pairs.iter(), Done::Nothing);
     while is_done && let (Some(field), Some(value)) = (words.next(), words.next()) {
         call.check_ending()?;
-        set_field(call, &mut hash, field, value, deadline)?;
+        last = last.max(set_field(call, &mut hash, field, value, deadline)?);
     }
-    hash.save(&mut call.service.store)?;
+    // As in Redis, fields whose deadline is past are set for a moment, and so is their hash.
+    let is_momentary = is_absent && last == Done::Removed;
+    if is_momentary {
+        call.notify(EventClass::New, "new", key);
+    }
+    let events = is_done.then_some("hset").into_iter().chain(last.event());
+    hash.save(&mut call.service.store, events)?;
+    if is_momentary {
+        call.notify(EventClass::Generic, "del", key);
+    }
     call.reply().flag(is_done);
     Ok(())
 }
@@ -241,13 +281,19 @@ fn set_field(
     field: &[u8],
     value: &[u8],
     deadline: FieldDeadline,
-) -> Outcome {
+) -> Outcome<Done> {
     let store = &mut call.service.store;
-    let deadline = match deadline {
-        FieldDeadline::At(at) if at <= store.now_ms => return hash.remove(store, field).map(drop),
-        FieldDeadline::At(at) => Some(at),
-        FieldDeadline::Cleared => None,
-        FieldDeadline::Kept => hash.get(store, field)?.and_then(|field| field.deadline),
+    let (deadline, done) = match deadline {
+        FieldDeadline::At(at) if at <= store.now_ms => {
+            hash.remove(store, field)?;
+            return Ok(Done::Removed);
+        }
+        FieldDeadline::At(at) => (Some(at), Done::Set),
+        FieldDeadline::Cleared => (None, Done::Nothing),
+        FieldDeadline::Kept => {
+            (hash.get(store, field)?.and_then(|field| field.deadline), Done::Nothing)
+        }
     };
-    hash.put(store, field, value, deadline).map(drop)
+    hash.put(store, field, value, deadline)?;
+    Ok(done)
 }

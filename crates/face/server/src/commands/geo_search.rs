@@ -320,19 +320,29 @@ fn search(call: &mut Call<'_>, form: Form) -> Outcome {
         None => Vec::new(),
     };
     match request.target {
-        Some(target) => store(call, &request, target, &found),
+        Some(target) => {
+            let is_search = form.stores == Stores::Always;
+            let event = if is_search { "geosearchstore" } else { "georadiusstore" };
+            store(call, &request, target, &found, event)
+        }
         None => reply(call, &request, &found),
     }
 }
 
-fn store(call: &mut Call<'_>, request: &Request, target: usize, found: &[Found]) -> Outcome {
+fn store(
+    call: &mut Call<'_>,
+    request: &Request,
+    target: usize,
+    found: &[Found],
+    event: &'static str,
+) -> Outcome {
     let mut set = SortedSet::new(call.client.db, call.arg(target));
     for place in found {
         call.check_ending()?;
         let score = if request.stores_distances { place.distance } else { place.score };
         set.put(&mut call.service.store, &place.member, score)?;
     }
-    set.save_new(&mut call.service.store)?;
+    set.save_new(&mut call.service.store, event)?;
     call.reply().integer(found.len() as i64);
     Ok(())
 }

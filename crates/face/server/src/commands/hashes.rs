@@ -20,7 +20,7 @@ pub(super) fn find(call: &mut Call<'_>) -> Outcome<Option<Hash>> {
 /// The hash at the command's key, for a command that only reads: it counts as a hit or a miss.
 pub(super) fn read(call: &mut Call<'_>) -> Outcome<Option<Hash>> {
     let hash = find(call)?;
-    call.service.counters.note_lookup(hash.is_some());
+    call.note_lookup(call.arg(1), hash.is_some());
     Ok(hash)
 }
 
@@ -54,7 +54,7 @@ fn set_pairs(call: &mut Call<'_>, command: &str) -> Outcome<i64> {
         call.check_ending()?;
         count += i64::from(hash.put(&mut call.service.store, field, value, None)?);
     }
-    hash.save(&mut call.service.store)?;
+    hash.save(&mut call.service.store, ["hset"])?;
     Ok(count)
 }
 
@@ -67,7 +67,7 @@ pub(super) fn hsetnx(call: &mut Call<'_>) -> Outcome {
     if is_new {
         hash.put(store, field, value, None)?;
     }
-    hash.save(store)?;
+    hash.save(store, is_new.then_some("hset"))?;
     call.reply().flag(is_new);
     Ok(())
 }
@@ -125,7 +125,7 @@ pub(super) fn hdel(call: &mut Call<'_>) -> Outcome {
         call.check_ending()?;
         count += i64::from(hash.remove(&mut call.service.store, field)?);
     }
-    hash.save(&mut call.service.store)?;
+    hash.save(&mut call.service.store, (count > 0).then_some("hdel"))?;
     call.reply().integer(count);
     Ok(())
 }
@@ -192,7 +192,7 @@ pub(super) fn hincrby(call: &mut Call<'_>) -> Outcome {
     let new = number.checked_add(amount).ok_or("ERR increment or decrement would overflow")?;
     let deadline = old.and_then(|old| old.deadline);
     hash.put(store, field, Decimal::new(new).as_bytes(), deadline)?;
-    hash.save(store)?;
+    hash.save(store, ["hincrby"])?;
     call.reply().integer(new);
     Ok(())
 }
@@ -218,7 +218,7 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_>) -> Outcome {
     let deadline = old.and_then(|old| old.deadline);
     let text = sum.to_text();
     hash.put(store, field, text.as_bytes(), deadline)?;
-    hash.save(store)?;
+    hash.save(store, ["hincrbyfloat"])?;
     call.reply().bulk(text.as_bytes());
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome};
 use crate::hyperloglog::{Corrupted, HyperLogLog, REGISTERS, Ranks, View, count};
+use crate::notifications::EventClass;
 use crate::store::NewDeadline;
 
 use super::strings::note_raw;
@@ -47,6 +48,7 @@ pub(super) fn pfadd(call: &mut Call<'_>) -> Outcome {
     if changed {
         hyperloglog.forget_cached();
         put(call, key, &hyperloglog)?;
+        call.notify(EventClass::String, "pfadd", key);
     }
     call.reply().flag(changed);
     Ok(())
@@ -107,6 +109,8 @@ pub(super) fn pfmerge(call: &mut Call<'_>) -> Outcome {
     hyperloglog.raise_all(&ranks)?;
     hyperloglog.forget_cached();
     put(call, key, &hyperloglog)?;
+    // As in Redis, a merge is told as an addition.
+    call.notify(EventClass::String, "pfadd", key);
     call.reply().ok();
     Ok(())
 }

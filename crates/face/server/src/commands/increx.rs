@@ -3,6 +3,7 @@
 use crate::call::{Call, is};
 use crate::failure::{Failure, NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::long_double::LongDouble;
+use crate::notifications::EventClass;
 use crate::number::{Decimal, parse_i64};
 use crate::store::{Encoding, NewDeadline};
 
@@ -185,6 +186,12 @@ fn add<N: Number>(
     let is_float = options.by.is_some_and(|(_, is_float)| is_float);
     if is_float && text.len() <= EMBEDDED_LEN_MAX {
         call.service.store.note_encoding(db, key, Encoding::Embedded);
+    }
+    call.notify(EventClass::String, if is_float { "incrbyfloat" } else { "incrby" }, key);
+    match deadline {
+        NewDeadline::At(_) => call.notify(EventClass::Generic, "expire", key),
+        NewDeadline::Clear if has_deadline => call.notify(EventClass::Generic, "persist", key),
+        NewDeadline::Clear | NewDeadline::Keep => {}
     }
     Ok([new, added])
 }

@@ -15,9 +15,15 @@ type Effects = &'static [&'static str];
 pub(super) struct KeySpec {
     pub(super) keys: Keys,
     pub(super) effects: Effects,
+    /// The word behind which they are, and from where on it is looked for.
+    pub(super) keyword: Option<(&'static str, usize)>,
 }
 
 impl KeySpec {
+    fn new(keys: Keys, effects: Effects) -> Self {
+        Self { keys, effects, keyword: None }
+    }
+
     fn has(&self, index: usize) -> bool {
         let Keys { first, last, more, .. } = self.keys;
         let index = index as i32;
@@ -33,6 +39,7 @@ const VARIES: Effects = &["RW", "access", "update", "variable_flags"];
 const SETS: Effects = &["OW", "update"];
 const INSERTS: Effects = &["OW", "insert"];
 const GROWS: Effects = &["RW", "insert"];
+const SHRINKS: Effects = &["RW", "delete"];
 const REMOVES: Effects = &["RM", "delete"];
 const TAKES: Effects = &["RW", "access", "delete"];
 
@@ -40,34 +47,76 @@ const TAKES: Effects = &["RW", "access", "delete"];
 #[rustfmt::skip]
 static EFFECTS: &[(Effects, &[&str])] = &[
     (LOOKS, &[
-        "exists", "memory|usage", "object|encoding", "object|freq", "object|idletime", "object|refcount", "strlen",
-        "touch", "type", "watch",
+        "exists", "hexists", "hlen", "hstrlen", "llen", "memory|usage", "object|encoding", "object|freq",
+        "object|idletime", "object|refcount", "scard", "sismember", "strlen", "touch", "type", "watch", "xlen", "zcard",
     ]),
-    (CHANGES, &["expire", "expireat", "persist", "pexpire", "pexpireat", "setrange"]),
+    (READS, &["xreadgroup"]),
+    (CHANGES, &[
+        "expire", "expireat", "geoadd", "hexpire", "hexpireat", "hmset", "hpersist", "hpexpire", "hpexpireat", "hset",
+        "hsetex", "lset", "persist", "pexpire", "pexpireat", "setrange", "xack", "xadd", "xclaim", "xgroup|setid",
+        "xsetid", "zadd",
+    ]),
+    (READS_AND_CHANGES, &["eval", "evalsha", "fcall"]),
     (VARIES, &["bitfield", "set"]),
-    (SETS, &["mset", "msetex", "psetex", "setex"]),
+    (SETS, &["mset", "msetex", "psetex", "restore", "setex"]),
     (INSERTS, &["msetnx", "setnx"]),
-    (GROWS, &["append", "pfadd"]),
+    (GROWS, &[
+        "append", "hsetnx", "linsert", "lpush", "lpushx", "pfadd", "rpush", "rpushx", "sadd", "xgroup|create",
+        "xgroup|createconsumer",
+    ]),
     (REMOVES, &["del", "unlink"]),
+    (SHRINKS, &[
+        "hdel", "lrem", "ltrim", "srem", "xackdel", "xautoclaim", "xdel", "xdelex", "xgroup|delconsumer",
+        "xgroup|destroy", "xtrim", "zrem", "zremrangebylex", "zremrangebyrank", "zremrangebyscore",
+    ]),
     (&["RW", "delete", "variable_flags"], &["delex"]),
-    (TAKES, &["getdel"]),
+    (TAKES, &[
+        "blmpop", "blpop", "brpop", "bzmpop", "bzpopmax", "bzpopmin", "getdel", "hgetdel", "lmpop", "lpop", "rpop",
+        "spop", "zmpop", "zpopmax", "zpopmin",
+    ]),
     (&["RW", "access"], &["pfcount", "pfdebug"]),
 ];
 
-/// The keys of a command, in one or two parts.
+/// The key that a command reads, and those behind some words, which it sets.
+fn behind(keys: Keys, from: usize, words: &[&'static str]) -> Vec<KeySpec> {
+    let first = KeySpec::new(Keys { more: MoreKeys::None, ..keys }, READS);
+    let others =
+        words.iter().map(|word| KeySpec { keys, effects: SETS, keyword: Some((*word, from)) });
+    std::iter::once(first).chain(others).collect()
+}
+
+/// The keys of a command, in parts.
 pub(super) fn of(command: &Command) -> Vec<KeySpec> {
     let mut keys = command.keys;
+    if let MoreKeys::HalfBehind(word, _) = keys.more {
+        // The other words before it are as few as the arity says.
+        let from = (command.arity.unsigned_abs() as usize).saturating_sub(3);
+        let keys = Keys { first: 1, ..keys };
+        return vec![KeySpec { keyword: Some((word, from)), ..KeySpec::new(keys, READS) }];
+    }
     if keys.first == 0 {
         let Some((at, step)) = keys.more.counted() else { return Vec::new() };
         keys = Keys { first: at as i32 + 1, last: 0, step, ..keys };
     }
     let two = |first: Effects, others: Effects| {
-        let one = Keys { last: keys.first, ..keys };
+        let one = Keys { last: keys.first, more: MoreKeys::None, ..keys };
         let rest = Keys { first: keys.first + 1, ..keys };
-        vec![KeySpec { keys: one, effects: first }, KeySpec { keys: rest, effects: others }]
+        vec![KeySpec::new(one, first), KeySpec::new(rest, others)]
     };
     match command.name {
-        "bitop" => two(SETS, READS),
+        "bitop" | "geosearchstore" | "sdiffstore" | "sunionstore" | "zrangestore" => {
+            two(SETS, READS)
+        }
+        "sinterstore" => two(CHANGES, READS),
+        "zdiffstore" | "zinterstore" | "zunionstore" => {
+            let destination = Keys { more: MoreKeys::None, ..keys };
+            let sources = Keys { first: 3, last: 0, ..keys };
+            vec![KeySpec::new(destination, SETS), KeySpec::new(sources, READS)]
+        }
+        "georadius" => behind(keys, 6, &["STORE", "STOREDIST"]),
+        "georadiusbymember" => behind(keys, 5, &["STORE", "STOREDIST"]),
+        "sort" => behind(keys, 2, &["STORE"]),
+        "blmove" | "brpoplpush" | "lmove" | "rpoplpush" | "smove" => two(TAKES, GROWS),
         "copy" => two(READS, SETS),
         "pfmerge" => two(&["RW", "access", "insert"], READS),
         "rename" => two(TAKES, SETS),
@@ -75,7 +124,7 @@ pub(super) fn of(command: &Command) -> Vec<KeySpec> {
         _ => {
             let known = EFFECTS.iter().find(|(_, names)| names.contains(&command.full_name));
             let usual = if command.is(flags::WRITE) { READS_AND_CHANGES } else { READS };
-            vec![KeySpec { keys, effects: known.map_or(usual, |(effects, _)| effects) }]
+            vec![KeySpec::new(keys, known.map_or(usual, |(effects, _)| effects))]
         }
     }
 }
@@ -103,10 +152,26 @@ pub(super) fn effects(command: &Command, request: Args<'_>, index: usize) -> Eff
         "bitfield" => READS_AND_CHANGES,
         "delex" if request.len() > 2 => &["RW", "access", "delete"],
         "delex" => REMOVES,
-        _ => {
-            let specs = of(command);
-            let spec = specs.iter().find(|spec| spec.has(index));
-            spec.map_or(READS, |spec| spec.effects)
-        }
+        _ => effect_at(&of(command), index),
+    }
+}
+
+fn effect_at(specs: &[KeySpec], index: usize) -> Effects {
+    let spec = specs.iter().find(|spec| spec.has(index));
+    spec.map_or(READS, |spec| spec.effects)
+}
+
+/// Whether a request reads the value of its key at an index, and whether it writes it.
+pub(crate) fn key_access(
+    command: &Command,
+    request: Args<'_>,
+) -> impl Fn(usize) -> (bool, bool) + use<> {
+    let varies = matches!(command.name, "set" | "bitfield" | "delex");
+    let all = varies.then(|| effects(command, request, 1));
+    let specs = of(command);
+    move |index| {
+        let effects = all.unwrap_or_else(|| effect_at(&specs, index));
+        let writes = |effect: &&str| matches!(*effect, "insert" | "delete" | "update");
+        (effects.contains(&"access"), effects.iter().any(writes))
     }
 }

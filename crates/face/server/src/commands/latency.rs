@@ -8,7 +8,6 @@ use crate::clock::unix_time;
 use crate::command_stats::Calls;
 use crate::failure::{Failure, Outcome};
 use crate::lock::lock;
-use crate::report::Details;
 
 pub(super) fn latest(call: &mut Call<'_>) -> Outcome {
     let shared = Arc::clone(&call.service.shared);
@@ -133,7 +132,6 @@ fn age(seconds: u64) -> String {
 }
 
 pub(super) fn histogram(call: &mut Call<'_>) -> Outcome {
-    let details = Details { commands: true, ..Details::default() };
     let mut found = Vec::new();
     let wanted = call.args.from(2);
     // The name of a command is that of all its parts, too.
@@ -141,7 +139,7 @@ pub(super) fn histogram(call: &mut Call<'_>) -> Outcome {
         let whole = name.split('|').next().unwrap_or(name);
         wanted.iter().any(|word| is(word, name) || is(word, whole))
     };
-    for (name, calls) in call.service.report(details).commands {
+    for (name, calls) in call.service.shared.commands.since_reset().commands {
         call.check_ending()?;
         if calls.histogram.calls() > 0 && (wanted.is_empty() || is_wanted(name)) {
             found.push((name, calls));

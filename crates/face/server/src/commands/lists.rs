@@ -45,9 +45,25 @@ fn push(call: &mut Call<'_>, end: End, makes: bool) -> Outcome {
         list.push(&mut call.service.store, end, element)?;
     }
     let len = list.len(&mut call.service.store)?;
-    list.save(&mut call.service.store)?;
+    list.save(&mut call.service.store, [pushed(end)])?;
     call.reply().integer(len as i64);
     Ok(())
+}
+
+/// The event of elements that come to an end of a list.
+fn pushed(end: End) -> &'static str {
+    match end {
+        End::Left => "lpush",
+        End::Right => "rpush",
+    }
+}
+
+/// The event of elements that go from an end of a list.
+fn popped(end: End) -> &'static str {
+    match end {
+        End::Left => "lpop",
+        End::Right => "rpop",
+    }
 }
 
 pub(super) fn llen(call: &mut Call<'_>) -> Outcome {
@@ -62,7 +78,7 @@ pub(super) fn llen(call: &mut Call<'_>) -> Outcome {
 /// The list at the first key, for a command that only reads: it counts as a hit or a miss.
 fn read(call: &mut Call<'_>) -> Outcome<Option<List>> {
     let list = find(call)?;
-    call.service.counters.note_lookup(list.is_some());
+    call.note_lookup(call.arg(1), list.is_some());
     Ok(list)
 }
 
@@ -100,7 +116,7 @@ pub(super) fn lset(call: &mut Call<'_>) -> Outcome {
     let at = index(at, list.len(store)?).ok_or("ERR index out of range")?;
     list.prepare(store, [element])?;
     list.set(store, at, element)?;
-    list.save(store)?;
+    list.save(store, ["lset"])?;
     call.reply().ok();
     Ok(())
 }
@@ -132,7 +148,7 @@ pub(super) fn linsert(call: &mut Call<'_>) -> Outcome {
             list.prepare(store, [element])?;
             list.insert(store, at, element)?;
             let len = list.len(store)?;
-            list.save(store)?;
+            list.save(store, ["linsert"])?;
             len as i64
         }
         None => -1,
@@ -170,7 +186,7 @@ pub(super) fn ltrim(call: &mut Call<'_>) -> Outcome {
             true => list.remove_range(store, 0, len)?,
             false => list.keep_range(store, kept)?,
         }
-        list.save(store)?;
+        list.save(store, ["ltrim"])?;
     }
     call.reply().ok();
     Ok(())
@@ -204,7 +220,7 @@ pub(super) fn lrem(call: &mut Call<'_>) -> Outcome {
         false => list.visit(store, 0, visit)?,
     }
     list.remove_all(store, &found)?;
-    list.save(store)?;
+    list.save(store, (!found.is_empty()).then_some("lrem"))?;
     call.reply().integer(found.len() as i64);
     Ok(())
 }
@@ -333,7 +349,7 @@ pub(super) fn pop_one(call: &mut Call<'_>, key: &[u8], end: End) -> Outcome<Opti
     let store = &mut call.service.store;
     let Some(mut list) = List::find(store, call.client.db, key)? else { return Ok(None) };
     let element = list.pop(store, end)?;
-    list.save(store)?;
+    list.save(store, element.is_some().then_some(popped(end)))?;
     Ok(element)
 }
 
@@ -360,7 +376,7 @@ fn pop_many(call: &mut Call<'_>, mut list: List, end: End, count: usize) -> Outc
         }
     }
     list.remove_range(store, from, count)?;
-    list.save(store)
+    list.save(store, (count > 0).then_some(popped(end)))
 }
 
 /// An end of a list by its name.
@@ -398,15 +414,15 @@ pub(super) fn move_one(
         let Some(element) = source.pop(store, from_end)? else { return Ok(None) };
         source.prepare(store, [&element[..]])?;
         source.push(store, to_end, &element)?;
-        source.save(store)?;
+        source.save(store, [pushed(to_end), popped(from_end)])?;
         return Ok(Some(element));
     }
     let mut target = List::find_or_new(store, db, to)?;
     let Some(element) = source.pop(store, from_end)? else { return Ok(None) };
     target.prepare(store, [&element[..]])?;
     target.push(store, to_end, &element)?;
-    target.save(store)?;
-    source.save(store)?;
+    target.save(store, [pushed(to_end)])?;
+    source.save(store, [popped(from_end)])?;
     Ok(Some(element))
 }
 

@@ -1,6 +1,7 @@
 //! MEMORY: the memory of keys, in the pool and in DRAM.
 
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 use crate::call::{Call, is};
 use crate::collection::list::List;
@@ -95,12 +96,25 @@ impl Used {
     }
 }
 
+/// Replies with the figures that Redis has, and with those of the store.
 pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
     let stats = call.service.store.stats();
     let used = Used::of(&stats, &call.service.report(Details::default()));
+    let shared = &call.service.shared;
+    let peak = shared.memory_peak.fetch_max(used.total, Ordering::Relaxed).max(used.total);
+    let (_, script_bytes) = shared.scripts.size();
     let allocated = stats.live_bytes + stats.index_bytes;
     let mut numbers = vec![
+        ("peak.allocated", peak),
         ("total.allocated", used.total),
+        ("startup.allocated", shared.memory_at_start.load(Ordering::Relaxed)),
+        ("replication.backlog", 0),
+        ("clients.slaves", 0),
+        ("clients.normal", shared.client_memory.total() as u64),
+        ("cluster.links", 0),
+        ("aof.buffer", 0),
+        ("lua.caches", script_bytes as u64),
+        ("functions.caches", 0),
         ("dataset.bytes", used.dataset),
         ("overhead.total", used.overhead()),
         ("index.bytes", stats.index_bytes),
@@ -127,12 +141,33 @@ pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
             numbers.extend(known.flatten());
         }
     }
+    let percent = |part: u64, whole: u64| format!("{}", 100.0 * part as f64 / whole.max(1) as f64);
+    let shares = [
+        ("dataset.percentage", percent(used.dataset, used.total)),
+        ("peak.percentage", percent(used.total, peak)),
+    ];
     let mut reply = call.reply();
-    reply.map(numbers.len());
+    reply.map(numbers.len() + shares.len());
     for (name, number) in numbers {
         reply.bulk(name.as_bytes());
         reply.integer(number as i64);
     }
+    for (name, share) in shares {
+        reply.bulk(name.as_bytes());
+        reply.decimal(&share);
+    }
+    Ok(())
+}
+
+/// The allocator of the C library keeps no figures that could be told.
+pub(super) fn malloc_stats(call: &mut Call<'_>) -> Outcome {
+    call.reply().verbatim("Stats not supported for the current allocator");
+    Ok(())
+}
+
+/// Accepted: the allocator gives memory back by itself.
+pub(super) fn purge(call: &mut Call<'_>) -> Outcome {
+    call.reply().ok();
     Ok(())
 }
 
@@ -166,6 +201,10 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
         "    Reports problems of memory.",
+        "MALLOC-STATS",
+        "    Tells of the allocator, which keeps no figures.",
+        "PURGE",
+        "    Gives memory back, as far as the allocator does not by itself.",
         "STATS",
         "    Reports the memory of the pool and of the index in DRAM.",
         "USAGE <key> [SAMPLES <count>]",

@@ -4,6 +4,7 @@
 //! handlers, a family each. A handler gets a [`Call`](crate::call::Call), and either writes a reply or returns the
 //! reason for a refusal.
 
+mod acl;
 mod admin;
 mod backup;
 mod bitmap;
@@ -12,11 +13,13 @@ mod client;
 mod cluster;
 mod command;
 mod condition;
-mod config;
+pub(crate) mod config;
 pub(crate) mod connection;
 mod counters;
 mod debug;
 mod digest;
+mod documentation;
+mod dump;
 mod expiry;
 mod field_options;
 mod fields;
@@ -35,6 +38,7 @@ mod lists;
 mod lolwut;
 mod long_reply;
 mod memory;
+mod migrate;
 pub(crate) mod monitor;
 mod object;
 mod options;
@@ -55,5 +59,6 @@ mod tips;
 pub(crate) mod tracking;
 pub(crate) mod transactions;
 
-pub(crate) use sort::reads_patterns;
+pub(crate) use key_specs::key_access;
+pub(crate) use sort::{reads_any_key, reads_patterns};
 pub(crate) use table::{Command, Group, Keys, MoreKeys, all, find, flags, number};

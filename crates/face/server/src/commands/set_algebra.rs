@@ -39,15 +39,15 @@ pub(super) fn sdiff(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn sinterstore(call: &mut Call<'_>) -> Outcome {
-    store(call, Operation::Intersection)
+    store(call, Operation::Intersection, "sinterstore")
 }
 
 pub(super) fn sunionstore(call: &mut Call<'_>) -> Outcome {
-    store(call, Operation::Union)
+    store(call, Operation::Union, "sunionstore")
 }
 
 pub(super) fn sdiffstore(call: &mut Call<'_>) -> Outcome {
-    store(call, Operation::Difference)
+    store(call, Operation::Difference, "sdiffstore")
 }
 
 fn reply(call: &mut Call<'_>, operation: Operation) -> Outcome {
@@ -63,7 +63,7 @@ fn reply(call: &mut Call<'_>, operation: Operation) -> Outcome {
     Ok(())
 }
 
-fn store(call: &mut Call<'_>, operation: Operation) -> Outcome {
+fn store(call: &mut Call<'_>, operation: Operation, event: &'static str) -> Outcome {
     let sets = read(call, call.args.from(2))?;
     let (db, target) = (call.client.db, call.args.get(1).unwrap_or_default());
     let store = &mut call.service.store;
@@ -78,7 +78,7 @@ fn store(call: &mut Call<'_>, operation: Operation) -> Outcome {
         check_ending(store)?;
         result.put(store, member, b"")?;
     }
-    result.save_new(store)?;
+    result.save_new(store, event)?;
     call.reply().integer(found.members.len() as i64);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use crate::call::Call;
 use crate::collection::map::{Map, Pair};
 use crate::failure::{Outcome, SYNTAX};
+use crate::notifications::EventClass;
 use crate::number::parse_i64;
 use crate::stored::Type;
 
@@ -17,7 +18,7 @@ fn find(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<Map>> {
 /// The set at a key, for a command that only reads: it counts as a hit or a miss.
 pub(super) fn read(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<Map>> {
     let set = find(call, key)?;
-    call.service.counters.note_lookup(set.is_some());
+    call.note_lookup(key, set.is_some());
     Ok(set)
 }
 
@@ -29,7 +30,7 @@ pub(super) fn sadd(call: &mut Call<'_>) -> Outcome {
         call.check_ending()?;
         count += i64::from(set.put(&mut call.service.store, member, b"")?);
     }
-    set.save(&mut call.service.store)?;
+    set.save(&mut call.service.store, (count > 0).then_some("sadd"))?;
     call.reply().integer(count);
     Ok(())
 }
@@ -41,7 +42,7 @@ pub(super) fn srem(call: &mut Call<'_>) -> Outcome {
             call.check_ending()?;
             count += i64::from(set.remove(&mut call.service.store, member)?);
         }
-        set.save(&mut call.service.store)?;
+        set.save(&mut call.service.store, (count > 0).then_some("srem"))?;
     }
     call.reply().integer(count);
     Ok(())
@@ -125,10 +126,10 @@ fn move_member(
     if !source.remove(store, member)? {
         return Ok(false);
     }
-    source.save(store)?;
+    source.save(store, ["srem"])?;
     let mut target = target.unwrap_or_else(|| Map::new(db, to, Type::Set));
-    target.put(store, member, b"")?;
-    target.save(store)?;
+    let is_new = target.put(store, member, b"")?;
+    target.save(store, is_new.then_some("sadd"))?;
     Ok(true)
 }
 
@@ -148,7 +149,7 @@ fn pop_one(call: &mut Call<'_>) -> Outcome {
         if let Some((member, _)) = &popped {
             set.remove(&mut service.store, member)?;
         }
-        set.save(&mut service.store)?;
+        set.save(&mut service.store, popped.as_ref().map(|_| "spop"))?;
     }
     call.reply().bulk_or_null(popped.as_ref().map(|(member, _)| &member[..]));
     Ok(())
@@ -169,6 +170,8 @@ fn pop_many(call: &mut Call<'_>) -> Outcome {
         let set = find(call, key)?;
         reply_all(call, set)?;
         call.service.store.remove(db, key)?;
+        call.notify(EventClass::Set, "spop", key);
+        call.notify(EventClass::Generic, "del", key);
         return Ok(());
     }
     let mut left = Vec::new();
@@ -199,14 +202,14 @@ fn take_out(call: &mut Call<'_>, mut set: Map, popped: &[Pair], left: &[Pair]) -
             call.check_ending()?;
             set.remove(&mut call.service.store, member)?;
         }
-        return set.save(&mut call.service.store);
+        return set.save(&mut call.service.store, ["spop"]);
     }
     let mut rest = Map::new(call.client.db, call.arg(1), Type::Set);
     for (member, _) in left {
         call.check_ending()?;
         rest.put(&mut call.service.store, member, b"")?;
     }
-    rest.save(&mut call.service.store)
+    rest.save(&mut call.service.store, ["spop"])
 }
 
 pub(super) fn srandmember(call: &mut Call<'_>) -> Outcome {

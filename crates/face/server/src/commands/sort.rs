@@ -15,12 +15,34 @@ use crate::collection::sorted_set::SortedSet;
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, WRONG_TYPE};
 use crate::number::parse_i64;
 use crate::resp::Args;
-use crate::store::Store;
 use crate::stored::Type;
 
 /// Whether a request may read keys that its words describe by patterns.
 pub(crate) fn reads_patterns(args: Args<'_>) -> bool {
     args.from(2).iter().any(|word| word.contains(&b'*'))
+}
+
+/// The option of a request that reads keys which its words do not name, so that its client must be allowed to read any:
+/// BY with a pattern, or GET.
+pub(crate) fn reads_any_key(args: Args<'_>) -> Option<&'static str> {
+    let mut words = args.from(2).iter();
+    while let Some(word) = words.next() {
+        match () {
+            () if is(word, "LIMIT") => {
+                words.next();
+                words.next();
+            }
+            () if is(word, "STORE") => {
+                words.next();
+            }
+            () if is(word, "BY") && words.next().is_some_and(|by| by.contains(&b'*')) => {
+                return Some("BY");
+            }
+            () if is(word, "GET") && words.next().is_some() => return Some("GET"),
+            () => {}
+        }
+    }
+    None
 }
 
 /// The options.
@@ -91,7 +113,6 @@ pub(super) fn sort_ro(call: &mut Call<'_>) -> Outcome {
 
 fn run(call: &mut Call<'_>, may_store: bool) -> Outcome {
     let mut options = Options::parse(call, may_store)?;
-    let db = call.client.db;
     let (elements, of) = read_all(call, call.arg(1), &options)?;
     let mut is_unsorted = options.is_unsorted();
     // A set without an order is sorted nevertheless before it is stored, so that the list is always the same.
@@ -102,7 +123,7 @@ fn run(call: &mut Call<'_>, may_store: bool) -> Outcome {
     }
     let sorted = match is_unsorted {
         true => elements,
-        false => sort_elements(&mut call.service.store, db, elements, &options)?,
+        false => sort_elements(call, elements, &options)?,
     };
     let wanted = &sorted[options.wanted(sorted.len())];
     match options.target {
@@ -167,15 +188,14 @@ enum Weight {
 }
 
 fn sort_elements(
-    store: &mut Store,
-    db: usize,
+    call: &mut Call<'_>,
     elements: Vec<Vec<u8>>,
     options: &Options<'_>,
 ) -> Outcome<Vec<Vec<u8>>> {
     let mut weighed = Vec::with_capacity(elements.len());
     for element in elements {
-        check_ending(store)?;
-        let weight = weigh(store, db, &element, options)?;
+        call.check_ending()?;
+        let weight = weigh(call, &element, options)?;
         weighed.push((weight, element));
     }
     weighed.sort_by(|one, other| {
@@ -185,9 +205,9 @@ fn sort_elements(
     Ok(weighed.into_iter().map(|(_, element)| element).collect())
 }
 
-fn weigh(store: &mut Store, db: usize, element: &[u8], options: &Options<'_>) -> Outcome<Weight> {
+fn weigh(call: &mut Call<'_>, element: &[u8], options: &Options<'_>) -> Outcome<Weight> {
     let named = match options.by {
-        Some(by) => Some(look_up(store, db, by, element)?),
+        Some(by) => Some(look_up(call, by, element)?),
         None => None,
     };
     if options.is_alphabetic {
@@ -234,12 +254,7 @@ fn parse_number(text: &[u8]) -> Option<f64> {
 }
 
 /// The value of the key, or of the field, that a pattern names for an element.
-fn look_up(
-    store: &mut Store,
-    db: usize,
-    pattern: &[u8],
-    element: &[u8],
-) -> Outcome<Option<Vec<u8>>> {
+fn look_up(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Outcome<Option<Vec<u8>>> {
     if pattern == b"#" {
         return Ok(Some(element.to_vec()));
     }
@@ -251,7 +266,8 @@ fn look_up(
         _ => (behind, None),
     };
     let key = [before, element, behind].concat();
-    let Some(value) = store.get(db, &key)? else { return Ok(None) };
+    let Some(value) = call.read_any(&key)? else { return Ok(None) };
+    let (store, db) = (&mut call.service.store, call.client.db);
     match (value.value_type()?, field) {
         (Type::Hash, Some(field)) => {
             let Some(mut hash) = Hash::find(store, db, &key)? else { return Ok(None) };
@@ -272,7 +288,7 @@ fn reply(call: &mut Call<'_>, wanted: &[Vec<u8>], options: &Options<'_>) -> Outc
             call.reply().bulk(element);
         }
         for pattern in &options.get {
-            let found = look_up(&mut call.service.store, call.client.db, pattern, element)?;
+            let found = look_up(call, pattern, element)?;
             call.reply().bulk_or_null(found.as_deref());
         }
         if !call.must_write_on(start)? {
@@ -289,21 +305,21 @@ fn store_result(
     wanted: &[Vec<u8>],
     options: &Options<'_>,
 ) -> Outcome {
-    let (db, store) = (call.client.db, &mut call.service.store);
     // A key that cannot be read refuses the command before it changes anything.
     let mut found = Vec::new();
     for element in wanted {
-        check_ending(store)?;
+        call.check_ending()?;
         for pattern in &options.get {
-            found.push(look_up(store, db, pattern, element)?.unwrap_or_default());
+            found.push(look_up(call, pattern, element)?.unwrap_or_default());
         }
     }
+    let (db, store) = (call.client.db, &mut call.service.store);
     let mut list = List::new(db, target);
     for element in if options.get.is_empty() { wanted } else { &found } {
         check_ending(store)?;
         list.push(store, End::Right, element)?;
     }
-    list.save_new(store)?;
+    list.save_new(store, "sortstore")?;
     call.reply().integer((wanted.len() * options.get.len().max(1)) as i64);
     Ok(())
 }

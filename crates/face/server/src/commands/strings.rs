@@ -246,7 +246,7 @@ pub(super) fn msetex(call: &mut Call<'_>) -> Outcome {
     }
     for (key, value) in keys.zip(values) {
         call.check_ending()?;
-        call.service.store.put(call.client.db, key, value, deadline)?;
+        put_until(call, key, value, deadline)?;
     }
     call.reply().flag(true);
     Ok(())

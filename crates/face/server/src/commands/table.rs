@@ -6,10 +6,11 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters, debug,
-    digest, expiry, fields, functions, geo, geo_search, hashes, hyperloglog, increx, info, keys,
-    latency, lcs, lists, lolwut, memory, monitor, object, pubsub, replication, scan, scripting,
-    set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, tracking, transactions,
+    acl, admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters,
+    debug, digest, dump, expiry, fields, functions, geo, geo_search, hashes, hyperloglog, increx,
+    info, keys, latency, lcs, lists, lolwut, memory, migrate, monitor, object, pubsub, replication,
+    scan, scripting, set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, tracking,
+    transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -58,6 +59,9 @@ pub(crate) enum MoreKeys {
     Behind(usize, &'static [&'static str]),
     /// The first half of the words behind this one are keys. Before it are options, each with so many words behind it.
     HalfBehind(&'static str, &'static [(&'static str, usize)]),
+    /// The word with this index is a key, if it is not empty; otherwise all words behind the name are. Before it are
+    /// options from an index on, some of which have so many words behind them.
+    OneOrBehind(usize, &'static str, (usize, &'static [(&'static str, usize)])),
 }
 
 /// The family of a command.
@@ -102,27 +106,6 @@ impl Group {
             Self::Transactions => "transactions",
         }
     }
-
-    /// The group's access category, if it has one.
-    pub(crate) fn category(self) -> Option<&'static str> {
-        match self {
-            Self::Bitmap => Some("bitmap"),
-            Self::Connection => Some("connection"),
-            Self::Generic => Some("keyspace"),
-            Self::Geo => Some("geo"),
-            Self::Hash => Some("hash"),
-            Self::List => Some("list"),
-            Self::Set => Some("set"),
-            Self::SortedSet => Some("sortedset"),
-            Self::Stream => Some("stream"),
-            Self::HyperLogLog => Some("hyperloglog"),
-            Self::PubSub => Some("pubsub"),
-            Self::Scripting => Some("scripting"),
-            Self::Cluster | Self::Server => None,
-            Self::String => Some("string"),
-            Self::Transactions => Some("transaction"),
-        }
-    }
 }
 
 /// Properties of commands.
@@ -158,9 +141,7 @@ pub(crate) mod flags {
     pub(crate) const ALL_THREADS: u32 = 1 << 13;
     /// It is executed while no other thread executes a command on keys.
     pub(crate) const ALONE: u32 = 1 << 14;
-    /// It reports how often commands were executed, and how long they took.
-    pub(crate) const TIMES: u32 = 1 << 15;
-    /// It waits for the next piece of the client's backup.
+    /// It waits for the next piece of the client's backup, or for the end of the client's migration.
     pub(crate) const AWAITS: u32 = 1 << 16;
     /// It is refused unless the configuration allows it.
     pub(crate) const PROTECTED: u32 = 1 << 17;
@@ -243,6 +224,19 @@ impl MoreKeys {
                     let option = options.iter().find(|(option, _)| crate::call::is(word, option));
                     let Some((_, behind)) = option else { break };
                     at += 1 + behind;
+                }
+                Vec::new()
+            }
+            Self::OneOrBehind(key, ..) if args.get(key).is_some_and(|key| !key.is_empty()) => {
+                vec![key]
+            }
+            Self::OneOrBehind(_, name, (mut at, options)) => {
+                while let Some(word) = args.get(at) {
+                    if crate::call::is(word, name) {
+                        return (at + 1..words).collect();
+                    }
+                    let option = options.iter().find(|(option, _)| crate::call::is(word, option));
+                    at += 1 + option.map_or(0, |(_, behind)| *behind);
                 }
                 Vec::new()
             }
@@ -363,6 +357,8 @@ const OPEN: u32 = FAST | NO_AUTH;
 /// The keys of XREAD and XREADGROUP.
 const STREAMS: MoreKeys =
     MoreKeys::HalfBehind("STREAMS", &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]);
+/// The keys of MIGRATE.
+const MIGRATED: MoreKeys = MoreKeys::OneOrBehind(3, "KEYS", (6, &[("AUTH", 1), ("AUTH2", 2)]));
 const SUBSCRIBING: u32 = PUBSUB | WHILE_SUBSCRIBED | PUSHES;
 
 /// All commands, by group.
@@ -411,11 +407,13 @@ pub(crate) static COMMANDS: &[Command] = &[
 
     new("copy", -3, GROWS | MANY_KEYS, Generic, "6.2.0", "Copies a key", keys::copy).keys(1, 2, 1),
     new("del", -2, WRITE | MANY_KEYS, Generic, "1.0.0", "Removes keys", keys::del).keys(1, -1, 1),
+    new("dump", 2, READ, Generic, "2.6.0", "Returns the value of a key as a payload for RESTORE", dump::dump).keys(1, 1, 1),
     new("exists", -2, READ | FAST, Generic, "1.0.0", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("expire", -3, WRITE | FAST, Generic, "1.0.0", "Lets a key expire in seconds", expiry::expire).keys(1, 1, 1),
     new("expireat", -3, WRITE | FAST, Generic, "1.2.0", "Lets a key expire at a time in seconds", expiry::expireat).keys(1, 1, 1),
     new("expiretime", 2, READ | FAST, Generic, "7.0.0", "Tells at which second a key expires", expiry::expiretime).keys(1, 1, 1),
     new("keys", 2, READ | DANGEROUS | ALL_KEYS, Generic, "1.0.0", "Returns all keys that match a pattern", scan::keys),
+    new("migrate", -6, SHRINKS | AWAITS, Generic, "2.6.0", "Moves keys to another server", migrate::migrate).more_keys(MIGRATED),
     new("move", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Moves a key to another database", keys::move_to_database).keys(1, 1, 1),
     new("object", -2, 0, Generic, "2.2.3", "Tells how a value is stored", object::help).with(&[
         part("object|encoding", 3, READ, Generic, "2.2.3", "Tells the encoding of a value", object::encoding).keys(2, 2, 1),
@@ -432,6 +430,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("randomkey", 1, READ | ALL_KEYS, Generic, "1.0.0", "Returns a random key", keys::randomkey),
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
+    new("restore", -4, COLLECTS, Generic, "2.6.0", "Makes a key of the payload of a value", dump::restore).keys(1, 1, 1),
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
     new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(MoreKeys::Behind(2, &["STORE"])),
     new("sort_ro", -2, READ | PATTERNS, Generic, "7.0.0", "Sorts the elements of a collection", sort::sort_ro).keys(1, 1, 1),
@@ -700,6 +699,21 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("readonly", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
     new("readwrite", 1, FAST, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
 
+    new("acl", -2, 0, Server, "6.0.0", "Commands about users and their rights", acl::help).with(&[
+        part("acl|cat", -2, NO_SCRIPT, Server, "6.0.0", "Lists the categories of commands, or the commands of one", acl::cat),
+        part("acl|deluser", -3, ADMIN | NO_SCRIPT, Server, "6.0.0", "Removes users, and disconnects their clients", acl::deluser),
+        part("acl|dryrun", -4, ADMIN | NO_SCRIPT, Server, "7.0.0", "Tells whether a user may have a request executed", acl::dryrun),
+        part("acl|genpass", -2, NO_SCRIPT, Server, "6.0.0", "Returns random digits that nobody can guess", acl::genpass),
+        part("acl|getuser", 3, ADMIN | NO_SCRIPT, Server, "6.0.0", "Tells the rights of a user", acl::getuser),
+        part("acl|help", 2, 0, Server, "6.0.0", "Lists the subcommands", acl::help),
+        part("acl|list", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Lists all users by the rules that make them", acl::list),
+        part("acl|load", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Takes the users from their file", acl::load),
+        part("acl|log", -2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Returns the last refusals, or forgets them", acl::log),
+        part("acl|save", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Writes the users to their file", acl::save),
+        part("acl|setuser", -3, ADMIN | NO_SCRIPT, Server, "6.0.0", "Makes a user, or changes its rights", acl::setuser),
+        part("acl|users", 2, ADMIN | NO_SCRIPT, Server, "6.0.0", "Lists the names of all users", acl::users),
+        part("acl|whoami", 2, NO_SCRIPT, Server, "6.0.0", "Tells the user of this connection", acl::whoami),
+    ]),
     new("bgrewriteaof", 1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::bgrewriteaof),
     new("bgsave", -1, ADMIN | NO_SCRIPT, Server, "1.0.0", "Makes everything durable", admin::bgsave),
     new("command", -1, 0, Server, "2.8.13", "Describes all commands", command::all).with(&[
@@ -735,13 +749,13 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
         part("halite.backup|stop", 2, ADMIN, Server, "7.4.0", "Ends a backup early", backup::stop),
     ]),
-    new("info", -1, DANGEROUS | ALL_THREADS | TIMES, Server, "1.0.0", "Tells how the server is", info::info),
+    new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
         part("latency|doctor", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Sums the spikes up", latency::doctor),
         part("latency|graph", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Draws the spikes of an event", latency::graph),
         part("latency|help", 2, 0, Server, "2.8.13", "Lists the subcommands", latency::help),
-        part("latency|histogram", -2, ADMIN | ALL_THREADS | TIMES | NO_SCRIPT, Server, "7.0.0", "Tells how long commands took", latency::histogram),
+        part("latency|histogram", -2, ADMIN | NO_SCRIPT, Server, "7.0.0", "Tells how long commands took", latency::histogram),
         part("latency|history", 3, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the spikes of an event", latency::history),
         part("latency|latest", 2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Returns the last spike of each event", latency::latest),
         part("latency|reset", -2, ADMIN | NO_SCRIPT, Server, "2.8.13", "Forgets spikes", latency::reset),
@@ -750,6 +764,8 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("memory", -2, 0, Server, "4.0.0", "Commands about memory", memory::help).with(&[
         part("memory|doctor", 2, 0, Server, "4.0.0", "Reports problems of memory", memory::doctor),
         part("memory|help", 2, 0, Server, "4.0.0", "Lists the subcommands", memory::help),
+        part("memory|malloc-stats", 2, 0, Server, "4.0.0", "Tells of the allocator, which keeps no figures", memory::malloc_stats),
+        part("memory|purge", 2, 0, Server, "4.0.0", "Gives memory back, as far as the allocator does", memory::purge),
         part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Reports the use of memory", memory::stats),
         part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
@@ -903,7 +919,6 @@ mod tests {
             SCANS,
             ALL_THREADS,
             ALONE,
-            TIMES,
             AWAITS,
             PROTECTED,
             HAS_OTHERS,
@@ -953,6 +968,9 @@ mod tests {
             ("xread count streams streams a 0", STREAMS, &[4]),
             ("xreadgroup noack group streams c streams a b > >", STREAMS, &[6, 7]),
             ("xread nonsense streams a 0", STREAMS, &[]),
+            ("migrate h 1 a 0 9 copy", MIGRATED, &[3]),
+            ("migrate h 1  0 9 auth keys keys a b", MIGRATED, &[9, 10]),
+            ("migrate h 1  0 9", MIGRATED, &[]),
         ] {
             assert_eq!(indexes(text, Some(more)), expected, "{text}");
         }

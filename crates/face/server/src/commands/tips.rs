@@ -30,7 +30,7 @@ static TIPS: &[(&[&str], &[&str])] = &[
     (&[MULTI_SHARD, SUCCEEDED], &["mset"]),
     (&[MULTI_SHARD, MIN], &["msetnx"]),
     (&[ANY_OUTPUT], &[
-        "client|info", "client|list", "lastsave", "object|encoding", "object|freq", "object|idletime",
+        "client|info", "client|list", "dump", "lastsave", "migrate", "object|encoding", "object|freq", "object|idletime",
         "object|refcount", "pttl", "time", "ttl",
     ]),
     (&[ALL_SHARDS, SUCCEEDED], &["flushall", "flushdb", "ping"]),

@@ -12,6 +12,7 @@
 
 use std::collections::HashSet;
 
+use crate::admission::{Admitted, Sender, check_rights};
 use crate::call::Call;
 use crate::client::Client;
 use crate::commands::flags;
@@ -130,7 +131,7 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
     call.reply().array(queue.len());
     for queued in queue.iter() {
         call.service.counters.commands += 1;
-        match dispatch::perform(call.service, call.client, queued, call.out) {
+        match perform(call, queued) {
             Err(Failure::Refused(text)) => {
                 call.service.note_error(&text);
                 call.reply().error(&text);
@@ -142,6 +143,15 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
         call.out.truncate(start.saturating_add(kept));
     }
     Ok(())
+}
+
+/// Executes a queued command, if its client still may.
+fn perform(call: &mut Call<'_>, queued: Admitted<'_>) -> Outcome {
+    if !call.client.login.has_pass(&call.service.acl) {
+        let (command, args) = (queued.command(), queued.args());
+        check_rights(call.service, call.client, command, args, Sender::Exec)?;
+    }
+    dispatch::perform(call.service, call.client, queued, call.out)
 }
 
 fn watched_key_changed(call: &mut Call<'_>) -> Outcome<bool> {

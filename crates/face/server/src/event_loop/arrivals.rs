@@ -1,34 +1,32 @@
 //! Connections that come and go, and parts that come.
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mio::net::TcpStream;
 use mio::{Interest, Token};
 use rustix::io::Errno;
 
 use super::bystanders::Newcomer;
 use super::{EventLoop, FIRST_CONNECTION};
-use crate::client::Client;
 use crate::commands::{monitor, pubsub, tracking, transactions};
-use crate::connection::Connection;
-use crate::listener;
+use crate::listener::TOO_MANY;
 use crate::partition_set::PartitionSet;
 use crate::service::Service;
 use crate::shard::message::{Arrival, Message};
+use crate::transport::Accepted;
 use crate::waiting;
 
 impl EventLoop {
     /// Accepts the connections that wait, as many as there may be.
     pub(super) fn accept(&mut self) {
         self.must_accept = false;
+        // With the certificates that were set last.
+        self.service.refresh();
         for index in 0..self.listeners.len() {
             loop {
-                match self.listeners[index].accept() {
-                    Ok((socket, addr)) => self.welcome(socket, addr),
+                match self.listeners[index].accept(&self.service.settings.tls) {
+                    Ok(accepted) => self.welcome(accepted),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error)
                         if matches!(
@@ -39,7 +37,9 @@ impl EventLoop {
                     // that.
                     Err(error)
                         if lacks_descriptors(&error)
-                            && self.spare.refuse(&self.listeners[index]) =>
+                            && self
+                                .spare
+                                .refuse(&self.listeners[index], &self.service.settings.tls) =>
                     {
                         self.service.counters.connections += 1;
                         self.service.counters.connections_rejected += 1;
@@ -54,12 +54,12 @@ impl EventLoop {
         }
     }
 
-    fn welcome(&mut self, socket: TcpStream, addr: SocketAddr) {
+    fn welcome(&mut self, accepted: Accepted) {
         let busy = Arc::clone(&self.shared);
         // A script may never end, if no client can kill it.
         let is_free = |thread| !busy.scripts.busy.runs_on(thread);
         let next_client_id = &mut self.next_client_id;
-        let Some(arrival) = meet(&mut self.service, socket, addr, next_client_id, is_free) else {
+        let Some(arrival) = meet(&mut self.service, accepted, next_client_id, is_free) else {
             return;
         };
         let thread = self.shared.registry.thread_of(arrival.client_id);
@@ -75,16 +75,7 @@ impl EventLoop {
     pub(super) fn adopt(&mut self, arrival: Arrival) {
         // With an old copy of the settings, a new client would not be asked for a password that was set since.
         self.service.refresh();
-        let Arrival { socket, addr, client_id, is_in } = arrival;
-        let Ok(laddr) = socket.local_addr() else {
-            self.shared.clients.fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
-        let fd = socket.as_raw_fd();
-        let mut client = Client::new(client_id, addr, laddr, fd, self.service.now);
-        client.authenticated = is_in;
-        let connection = Box::new(Connection::new(socket));
-        self.adopt_newcomer(Newcomer { connection, client });
+        self.adopt_newcomer(Newcomer::of(arrival, self.service.now));
     }
 
     /// Finds a place for a connection.
@@ -160,6 +151,7 @@ impl EventLoop {
                     peers.lender.finish(number, place);
                 }
             }
+            connection.socket.say_goodbye();
             // Closing the socket removes it from the poll too; the call only makes that explicit.
             let _ = self.poll.registry().deregister(&mut connection.socket);
             self.free.push(place);
@@ -180,11 +172,16 @@ impl EventLoop {
     }
 }
 
+/// The reply to a client of another machine in protected mode.
+const DENIED: &[u8] = b"-DENIED Halite is running in protected mode: no password is set for the default user, and it \
+serves clients of this machine only. Let others in by a password (CONFIG SET requirepass, or --requirepass-file), or, \
+where a firewall or a private network keeps strangers out, without one: CONFIG SET protected-mode no on this machine, \
+or --protected-mode no.\r\n";
+
 /// Meets a client that connects: refuses it, or makes it one of the server's.
 pub(super) fn meet(
     service: &mut Service,
-    socket: TcpStream,
-    addr: SocketAddr,
+    accepted: Accepted,
     next_client_id: &mut u64,
     may_have: impl Fn(usize) -> bool,
 ) -> Option<Arrival> {
@@ -192,17 +189,18 @@ pub(super) fn meet(
     let clients = service.shared.clients.load(Ordering::Relaxed);
     if clients >= service.settings.client_count_max {
         service.counters.connections_rejected += 1;
-        listener::refuse(socket);
+        accepted.socket.refuse(TOO_MANY);
         return None;
     }
-    // A connection without these options works too.
-    let _ = socket.set_nodelay(true);
-    if let Some(idle) = service.settings.tcp_keepalive {
-        let _ = listener::keep_alive(&socket, idle);
-    }
-    service.shared.clients.fetch_add(1, Ordering::Relaxed);
     service.refresh();
-    let is_in = service.settings.requirepass.is_none();
+    if !service.acl.asks_for_password() && service.settings.denies(&accepted.addr) {
+        service.counters.connections_rejected += 1;
+        accepted.socket.refuse(DENIED);
+        return None;
+    }
+    accepted.socket.tune(service.settings.tcp_keepalive);
+    service.shared.clients.fetch_add(1, Ordering::Relaxed);
+    let is_in = !service.acl.asks_for_password();
     // The number of a client says which thread has it.
     let registry = &service.shared.registry;
     for _ in 0..service.shared.threads() {
@@ -213,7 +211,7 @@ pub(super) fn meet(
     }
     let client_id = *next_client_id;
     *next_client_id += 1;
-    Some(Arrival { socket, addr, client_id, is_in })
+    Some(Arrival { accepted, client_id, is_in })
 }
 
 /// Whether the process, or the system, has no descriptor for a connection.

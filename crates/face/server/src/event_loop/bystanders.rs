@@ -6,10 +6,7 @@
 //! durable that other replies in front of it are about.
 
 use std::mem;
-use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
-
-use mio::net::TcpListener;
+use std::time::Instant;
 
 use super::EventLoop;
 use super::arrivals::meet;
@@ -20,6 +17,7 @@ use crate::dispatch::Dispatched;
 use crate::execution::execute;
 use crate::service::Service;
 use crate::shard::message::Arrival;
+use crate::transport::{Accepted, Listener};
 
 /// Connections that are accepted while a script runs.
 const NEWCOMERS_MAX: usize = 64;
@@ -28,7 +26,7 @@ const NEWCOMERS_MAX: usize = 64;
 #[derive(Default)]
 struct Bystanders {
     connections: Vec<Option<Box<Connection>>>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     newcomers: Vec<Newcomer>,
     next_client_id: u64,
     /// Some connection was served.
@@ -39,6 +37,16 @@ struct Bystanders {
 pub(super) struct Newcomer {
     pub(super) connection: Box<Connection>,
     pub(super) client: Client,
+}
+
+impl Newcomer {
+    /// A client that has just been accepted.
+    pub(super) fn of(arrival: Arrival, now: Instant) -> Self {
+        let Arrival { accepted: Accepted { socket, addr, laddr }, client_id, is_in } = arrival;
+        let mut client = Client::new(client_id, addr, laddr, socket.fd(), now);
+        client.authenticated = is_in;
+        Self { connection: Box::new(Connection::new(socket)), client }
+    }
 }
 
 /// Answers the clients of the thread that runs a script, as far as they have sent requests.
@@ -75,19 +83,11 @@ impl Bystanders {
         let own = service.thread;
         for listener in &self.listeners {
             while self.newcomers.len() < NEWCOMERS_MAX {
-                let Ok((socket, addr)) = listener.accept() else { break };
+                let Ok(accepted) = listener.accept(&service.settings.tls) else { break };
                 let arrival =
-                    meet(service, socket, addr, &mut self.next_client_id, |thread| thread == own);
-                let Some(Arrival { socket, addr, client_id, is_in }) = arrival else { continue };
-                let Ok(laddr) = socket.local_addr() else {
-                    service.shared.clients.fetch_sub(1, Ordering::Relaxed);
-                    continue;
-                };
-                let fd = socket.as_raw_fd();
-                let mut client = Client::new(client_id, addr, laddr, fd, service.now);
-                client.authenticated = is_in;
-                let connection = Box::new(Connection::new(socket));
-                self.newcomers.push(Newcomer { connection, client });
+                    meet(service, accepted, &mut self.next_client_id, |thread| thread == own);
+                let Some(arrival) = arrival else { continue };
+                self.newcomers.push(Newcomer::of(arrival, service.now));
             }
         }
     }
@@ -103,7 +103,7 @@ fn serve(service: &mut Service, place: usize, connection: &mut Connection, clien
     }
     if !connection.has_requests {
         match connection.receive() {
-            Ok(len) => service.counters.input_bytes += len as u64,
+            Ok(len) => service.counters.note_read(len),
             Err(_) => client.killed = true,
         }
     }
@@ -113,9 +113,9 @@ fn serve(service: &mut Service, place: usize, connection: &mut Connection, clien
         // The event loop executes it once the script has ended.
         connection.has_requests |= dispatched != Dispatched::Done;
     }
-    while connection.writable && connection.output.unsent() > 0 {
+    while connection.writable && connection.has_unsent() {
         match connection.send(&mut service.spares) {
-            Ok(len) => service.counters.output_bytes += len as u64,
+            Ok(len) => service.counters.note_sent(len),
             Err(_) => {
                 client.killed = true;
                 break;

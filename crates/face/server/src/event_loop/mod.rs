@@ -30,11 +30,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halite::Domain;
-use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::ahead::{AHEAD, Ahead};
-use crate::backup::Backup;
 use crate::board::Note;
 use crate::client::Client;
 use crate::collection::hash;
@@ -47,6 +45,7 @@ use crate::service::Service;
 use crate::shard::message::Message;
 use crate::shard::peers::Peers;
 use crate::shared::Shared;
+use crate::transport::Listener;
 use crate::{Error, SyncPolicy};
 
 /// How often the loop does the periodic work that no event announces.
@@ -77,7 +76,7 @@ const BYTES_PER_SECOND_MIN: usize = 16 << 10;
 pub(crate) struct EventLoop {
     poll: Poll,
     /// The first thread has them all.
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     spare: Spare,
     service: Service,
     shared: Arc<Shared>,
@@ -97,7 +96,7 @@ pub(crate) struct EventLoop {
     unready: Vec<usize>,
     /// The partitions that were served when those were last looked at.
     ready: PartitionSet,
-    /// Connections whose next request waits for a piece of a backup.
+    /// Connections whose next request waits for a piece of a backup, or for the end of a migration.
     awaiting: Vec<usize>,
     /// Connections whose next request waits for room or for a part, and whether there may be some.
     stalled: Vec<usize>,
@@ -128,7 +127,7 @@ pub(crate) struct EventLoop {
 impl EventLoop {
     pub(crate) fn new(
         poll: Poll,
-        mut listeners: Vec<TcpListener>,
+        mut listeners: Vec<Listener>,
         service: Service,
         peers: Option<Box<Peers>>,
         domain: Domain,
@@ -218,7 +217,9 @@ impl EventLoop {
             self.listed.clear();
             let mut connections = self.connections.iter().flatten();
             let left = self.shared.ending.left();
-            if left.is_zero() || !connections.any(|connection| connection.output.unsent() > 0) {
+            if left.is_zero() || !connections.any(|connection| connection.has_unsent()) {
+                let connections = self.connections.iter_mut().flatten();
+                connections.for_each(|connection| connection.socket.say_goodbye());
                 return synced;
             }
             self.wait(events, left)?;
@@ -238,7 +239,7 @@ impl EventLoop {
     fn send_all(&mut self, place: usize) {
         let Some(connection) = &mut self.connections[place] else { return };
         connection.listed = false;
-        while connection.writable && connection.output.unsent() > 0 {
+        while connection.writable && connection.has_unsent() {
             if connection.send(&mut self.service.spares).is_err() {
                 return self.close(place);
             }
@@ -326,7 +327,7 @@ impl EventLoop {
             connection.writable |= event.is_writable();
             connection.ending |= event.is_read_closed();
             connection.gone |= event.is_error() || event.is_write_closed();
-            if connection.readable || connection.output.unsent() > 0 {
+            if connection.readable || connection.has_unsent() {
                 self.list(place);
             }
         }
@@ -437,7 +438,7 @@ impl EventLoop {
         if connection.readable && wants_more {
             match connection.receive() {
                 Ok(len) => {
-                    self.service.counters.input_bytes += len as u64;
+                    self.service.counters.note_read(len);
                     if len > 0 {
                         client.active_at = self.service.now;
                     }
@@ -531,6 +532,10 @@ impl EventLoop {
                     connection.waits_for = Dispatched::Done;
                 }
                 Dispatched::Unready => self.unready.push(place),
+                Dispatched::Waiting if client.migration.is_some() => {
+                    connection.waits_for = Dispatched::Awaiting;
+                    self.awaiting.push(place);
+                }
                 Dispatched::Awaiting => self.awaiting.push(place),
                 Dispatched::Done
                 | Dispatched::Unanswered
@@ -593,7 +598,7 @@ impl EventLoop {
         }
         match connection.send(&mut self.service.spares) {
             Ok(len) => {
-                self.service.counters.output_bytes += len as u64;
+                self.service.counters.note_sent(len);
                 if len > 0 {
                     client.active_at = self.service.now;
                 }
@@ -603,13 +608,13 @@ impl EventLoop {
         note_output(client, connection);
         connection.left_unsent = connection.backlog();
         client.account(connection.memory(), memory, self.service.thread);
-        let is_answered = connection.output.unsent() == 0 && connection.answers.is_empty();
+        let is_answered = !connection.has_unsent() && connection.answers.is_empty();
         if client.killed || client.closing && is_answered {
             connection.drain();
             self.close(place);
             return;
         }
-        let can_send = connection.output.unsent() > 0 && connection.writable;
+        let can_send = connection.has_unsent() && connection.writable;
         let can_execute = !client.closing
             && (connection.has_requests || connection.readable && !self.finishing)
             && connection.waits_for == Dispatched::Done;
@@ -634,12 +639,10 @@ impl EventLoop {
         }
     }
 
-    /// Lets connections go on for whose backups there is a piece.
+    /// Lets connections go on for whose backups there is a piece, and those whose migrations have ended.
     fn resume_awaiting(&mut self) {
         let client = |place: usize| self.service.clients.get(place);
-        let is_ready = |place: &mut usize| {
-            client(*place).is_none_or(|client| client.backup.as_ref().is_none_or(Backup::is_ready))
-        };
+        let is_ready = |place: &mut usize| client(*place).is_none_or(Client::has_what_it_awaits);
         for place in self.awaiting.extract_if(.., is_ready).collect::<Vec<_>>() {
             self.resume(place, Dispatched::Awaiting);
         }
@@ -677,7 +680,8 @@ impl EventLoop {
                 break;
             }
         }
-        let service = &self.service;
+        let service = &mut self.service;
+        service.flow.note(service.now, &service.counters);
         self.shared.board.write(
             service.thread,
             Note {
@@ -698,6 +702,7 @@ impl EventLoop {
         }
         if self.ticks.is_multiple_of(TICKS_PER_SECOND) {
             self.service.store.fit_clocks();
+            self.service.note_memory();
             self.look_after_connections();
         }
     }
@@ -745,13 +750,17 @@ fn note_output(client: &mut Client, connection: &Connection) {
         + connection.answers.byte_len();
 }
 
-/// Whether the client's time to authenticate, or to finish a request, is over.
+/// Whether the client's time to finish its handshake, to authenticate, or to finish a request, is over.
 fn is_late(service: &Service, place: usize, connection: &Connection) -> bool {
     let Some(client) = service.clients.get(place) else { return false };
     let timeout = service.settings.limits.request_timeout;
     let since = |then: Instant| service.now.saturating_duration_since(then);
-    let stranger = !client.authenticated && service.settings.requirepass.is_some();
+    let stranger = !client.authenticated && service.acl.asks_for_password();
     if stranger && since(client.stranger_since) >= timeout {
+        return true;
+    }
+    let handshake_max = service.settings.limits.handshake_timeout;
+    if connection.socket.is_shaking_hands() && since(client.connected_at) >= handshake_max {
         return true;
     }
     // The arrived bytes of a client that is held back take memory that other clients lack, so they earn it no more

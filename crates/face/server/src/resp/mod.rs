@@ -28,3 +28,10 @@ mod parser;
 pub use args::{Args, ArgsIter};
 pub use error::ProtocolError;
 pub use parser::{Limits, Parser, Step};
+
+/// The words of a line as a person types it.
+pub(crate) fn split_line(line: &[u8]) -> Result<Vec<Vec<u8>>, ProtocolError> {
+    let (mut text, mut ranges) = (Vec::new(), Vec::new());
+    inline::split(line, &mut text, &mut ranges)?;
+    Ok(ranges.into_iter().map(|range| text[range].to_vec()).collect())
+}

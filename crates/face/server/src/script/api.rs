@@ -8,7 +8,7 @@ use super::desk::{Abort, Desk, Errand};
 use super::from_lua::trimmed;
 use super::thrown::{Thrown, error_table};
 use super::{library, number, sha1, to_lua, watch};
-use crate::commands::{self, connection::REDIS_VERSION};
+use crate::commands::connection::REDIS_VERSION;
 use crate::reply::Protocol;
 
 /// The table `redis`.
@@ -25,7 +25,7 @@ pub(super) fn redis(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     redis.set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
     redis.set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
     redis.set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
-    redis.set("acl_check_cmd", lua.create_function(acl_check_cmd)?)?;
+    redis.set("acl_check_cmd", with_desk(lua, desk, acl_check_cmd)?)?;
     for (name, value) in [
         ("LOG_DEBUG", 0),
         ("LOG_VERBOSE", 1),
@@ -239,29 +239,22 @@ fn set_repl(_: &Lua, args: MultiValue) -> mlua::Result<()> {
     }
 }
 
-fn acl_check_cmd(_: &Lua, args: MultiValue) -> mlua::Result<bool> {
+fn acl_check_cmd(_: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<bool> {
     if args.is_empty() {
         let text = "Please specify at least one argument for this redis lib call";
         return Err(raised(text).into());
     }
-    let word = |index: usize| match args.get(index) {
-        Some(Value::String(text)) => Some(text.as_bytes().to_vec()),
-        _ => None,
-    };
-    let Some(name) = word(0) else {
+    if !lay(desk, &args) {
         let text = "Lua redis lib command arguments must be strings or integers";
         return Err(raised(text).into());
-    };
-    let command = commands::find(&name);
-    let known = command.is_some_and(|command| {
-        let part = word(1).and_then(|part| command.subcommand(&part));
-        command.subcommands.is_empty() || args.len() < 2 || part.is_some()
-    });
-    if known {
-        // All users may do all.
-        Ok(true)
-    } else {
-        Err(raised("Invalid command passed to redis.acl_check_cmd()").into())
+    }
+    if !desk.ring(Errand::CheckRights)? {
+        let text = "redis.acl_check_cmd can only be called inside a script invocation";
+        return Err(raised(text).into());
+    }
+    match desk.reply.borrow().first() {
+        Some(may) => Ok(*may == 1),
+        None => Err(raised("Invalid command passed to redis.acl_check_cmd()").into()),
     }
 }
 

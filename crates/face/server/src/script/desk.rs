@@ -22,6 +22,8 @@ pub(super) enum Errand {
     Execute,
     /// Write the words to the log.
     Log,
+    /// Tell whether the client may have the words executed.
+    CheckRights,
     /// Look after the server: the script has been running for some time.
     LookAfter,
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::busy::BusyScript;
 use super::desk::{Abort, Desk, Errand, Words};
 use super::flags::ScriptFlags;
-use crate::admission::{Admitted, check_store_in_script};
+use crate::admission::{Admitted, Sender, check_rights, check_store_in_script};
 use crate::client::Client;
 use crate::commands::{self, Command, flags};
 use crate::dispatch;
@@ -39,6 +39,8 @@ pub(super) struct Executor<'a> {
     pub(super) service: &'a mut Service,
     /// Stands for the client.
     pub(super) client: &'a mut Client,
+    /// The client itself.
+    pub(super) caller: &'a Client,
     pub(super) desk: &'a Rc<Desk>,
     /// It must not write.
     pub(super) is_read_only: bool,
@@ -75,6 +77,7 @@ impl Executor<'_> {
                 self.service.settings.log(|| line.replace(['\r', '\n'], " "));
             }
             Errand::LookAfter => self.look_after(),
+            Errand::CheckRights => self.check_words(),
         }
     }
 
@@ -104,11 +107,18 @@ impl Executor<'_> {
         if command.is(flags::NO_SCRIPT) {
             return Err("ERR This Redis command is not allowed from script".into());
         }
+        if !self.client.login.has_pass(&self.service.acl) {
+            check_rights(self.service, self.caller, command, args, Sender::Script)?;
+        }
         let writes = command.is(flags::WRITE);
         if writes && self.is_read_only {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         if !self.partitions(command, args).is_within(self.service.store.here()) {
+            self.abort(Abort::Elsewhere, None);
+            return Ok(());
+        }
+        if command.is(flags::ALL_THREADS) && self.lacks_reports() {
             self.abort(Abort::Elsewhere, None);
             return Ok(());
         }
@@ -124,6 +134,28 @@ impl Executor<'_> {
         // The script is slow, and not its command.
         self.service.slow_guest = None;
         done
+    }
+
+    /// Lays on the desk whether the client may have the words executed: 1 or 0, or nothing if they are no command.
+    fn check_words(&mut self) {
+        let words = self.desk.words.borrow();
+        let args = Args::new(&words.bytes, &words.ranges);
+        let mut reply = self.desk.reply.borrow_mut();
+        reply.clear();
+        if let Some(command) = find(args) {
+            let ending = &self.service.store.ending;
+            let user = self.caller.login.current(&self.service.acl);
+            let may = user
+                .is_some_and(|user| user.check(command, args, &|| !ending.breaks_off()).is_ok());
+            reply.push(u8::from(may));
+        }
+    }
+
+    /// Whether the other threads have to report before a command about all of them, and the script can begin anew for
+    /// that. If it cannot, the command tells of this thread only.
+    fn lacks_reports(&self) -> bool {
+        let threads = self.service.shared.threads();
+        matches!(self.undo, Undo::All) && self.service.reports.len() + 1 < threads
     }
 
     /// The partitions that a command needs.

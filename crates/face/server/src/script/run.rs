@@ -156,11 +156,14 @@ fn execute(
     let Some(mut client) = state.client.take() else {
         return Err(("ERR Script aborted.".into(), true));
     };
-    (client.db, client.addr) = (call.client.db, call.client.addr);
+    client.db = call.client.db;
+    client.addr.clone_from(&call.client.addr);
+    client.login = call.client.login.clone();
     let flags = program.flags();
     let mut executor = Executor {
         service: &mut *call.service,
         client: &mut client,
+        caller: &*call.client,
         desk: &desk,
         is_read_only: is_read_only || flags.has(ScriptFlags::NO_WRITES),
         flags,

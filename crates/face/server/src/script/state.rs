@@ -20,6 +20,7 @@ use super::settings::ScriptSettings;
 use super::sha1::{self, Digest};
 use super::thrown::value_of;
 use super::{api, bit, cjson, cmsgpack, flags, from_lua, random, structs, thrown, watch};
+use crate::address::Address;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::service::Service;
@@ -84,8 +85,8 @@ impl State {
     fn new(service: &Service) -> mlua::Result<Self> {
         let settings = &service.settings.scripts;
         let (lua, desk, exports) = make(settings)?;
-        let nowhere = std::net::SocketAddr::from((std::net::Ipv4Addr::UNSPECIFIED, 0));
-        let mut client = Client::new(Client::GUEST, nowhere, nowhere, -1, service.now);
+        let (addr, laddr) = (Address::nowhere(), Address::nowhere());
+        let mut client = Client::new(Client::GUEST, addr, laddr, -1, service.now);
         client.authenticated = true;
         Ok(Self {
             lua,

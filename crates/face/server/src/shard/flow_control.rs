@@ -132,7 +132,7 @@ mod tests {
                 from: Asker {
                     place: 0,
                     client_id: 1 + number % 2,
-                    addr: ([0; 4], 0).into(),
+                    addr: crate::address::Address::nowhere(),
                     ticket: number / 2,
                 },
             });

@@ -1,13 +1,10 @@
 //! The messages between threads.
 
-use std::net::SocketAddr;
-
-use mio::net::TcpStream;
-
 use crate::partition_set::PartitionSet;
 use crate::report::{Details, Report};
 use crate::shard::packet::Packet;
 use crate::store::{Key, Part, Watch};
+use crate::transport::Accepted;
 use crate::wait::Ended;
 
 /// A message. Its ring identifies the sender.
@@ -44,8 +41,7 @@ pub(crate) enum Message {
 
 /// A connection that was accepted.
 pub(crate) struct Arrival {
-    pub(crate) socket: TcpStream,
-    pub(crate) addr: SocketAddr,
+    pub(crate) accepted: Accepted,
     pub(crate) client_id: u64,
     /// There was no password when it was accepted: it stays in if there is one by now.
     pub(crate) is_in: bool,

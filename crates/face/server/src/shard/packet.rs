@@ -8,9 +8,9 @@
 //! The words of a large request, and a large reply, travel in the buffer that they were received in or written to:
 //! copying them would cost more than allocating a buffer.
 
-use std::net::SocketAddr;
 use std::ops::Range;
 
+use crate::address::Address;
 use crate::admission::admitted::Admitted;
 use crate::answer::{Answer, SMALL};
 use crate::commands::Command;
@@ -85,14 +85,14 @@ enum State {
 }
 
 /// The request that a reply answers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Asker {
     /// The connection's place.
     pub(crate) place: usize,
     /// Places are used again: the client that asked.
     pub(crate) client_id: u64,
     /// The client's address, for the slowlog.
-    pub(crate) addr: SocketAddr,
+    pub(crate) addr: Address,
     /// Its place in the connection's queue of answers.
     pub(crate) ticket: u64,
 }
@@ -135,7 +135,7 @@ impl Packet {
             protocol: request.protocol,
             silent: request.silent,
             tracks: request.tracks,
-            from: request.from,
+            from: request.from.clone(),
             args: first..self.ranges.len(),
             state: State::Asked,
         });
@@ -220,7 +220,7 @@ impl Packet {
             protocol: item.protocol,
             silent: item.silent,
             tracks: item.tracks,
-            from: item.from,
+            from: item.from.clone(),
         };
         match state {
             State::AskedApart(bytes) => {
@@ -311,8 +311,10 @@ impl Packet {
     pub(crate) fn take_answers(&mut self, mut take: impl FnMut(Asker, Answer<'_>)) {
         for item in &mut self.items {
             match std::mem::replace(&mut item.state, State::Moved) {
-                State::Replied(range) => take(item.from, Answer::Shared(&self.replies[range])),
-                State::RepliedApart(bytes) => take(item.from, Answer::Own(bytes)),
+                State::Replied(range) => {
+                    take(item.from.clone(), Answer::Shared(&self.replies[range]))
+                }
+                State::RepliedApart(bytes) => take(item.from.clone(), Answer::Own(bytes)),
                 State::Asked | State::AskedApart(_) | State::Moved => {}
             }
         }
@@ -346,7 +348,7 @@ mod tests {
             protocol: Protocol::Resp2,
             silent: ticket == 1,
             tracks: false,
-            from: Asker { place: 7, client_id: 8, addr: ([0; 4], 0).into(), ticket },
+            from: Asker { place: 7, client_id: 8, addr: Address::nowhere(), ticket },
         }
     }
 

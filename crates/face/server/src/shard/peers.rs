@@ -5,8 +5,8 @@
 //! `flow_control`. All requests wait while too many replies to all clients are on their way.
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
 
+use crate::address::Address;
 use crate::admission::check_store;
 use crate::answer::SMALL;
 use crate::client::Client;
@@ -60,8 +60,8 @@ struct Lane {
 
 impl Peers {
     pub(crate) fn new(mailbox: Mailbox, lender: Lender, service: &Service) -> Self {
-        let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let mut guest = Client::new(Client::GUEST, nowhere, nowhere, -1, service.now);
+        let (addr, laddr) = (Address::nowhere(), Address::nowhere());
+        let mut guest = Client::new(Client::GUEST, addr, laddr, -1, service.now);
         guest.authenticated = true;
         // Its reads are remembered for a client when that client wants it.
         let tracking = Tracking { mode: Mode::OptIn, ..Tracking::default() };
@@ -227,7 +227,8 @@ impl Peers {
 fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) -> usize {
     let mut asker = None;
     let len = packet.execute(|item, admitted, out| {
-        (guest.db, guest.protocol, guest.addr) = (item.db, item.protocol, item.from.addr);
+        (guest.db, guest.protocol) = (item.db, item.protocol);
+        guest.addr.clone_from(&item.from.addr);
         guest.acts_for = item.from.client_id;
         if let Some(tracking) = &mut guest.tracking {
             tracking.caching = item.tracks;
@@ -237,7 +238,7 @@ fn execute_next(service: &mut Service, guest: &mut Client, packet: &mut Packet) 
         if let Err(failure) = performed {
             dispatch::answer_failure(service, item.protocol, &failure, out);
         }
-        asker = service.slow_guest.is_some().then_some(item.from);
+        asker = service.slow_guest.is_some().then(|| item.from.clone());
     });
     if len > SMALL {
         service.shared.client_memory.send(len);

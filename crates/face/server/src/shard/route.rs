@@ -48,6 +48,9 @@ impl Lane<'_> {
     }
 }
 
+/// Commands that are executed on the thread of their client.
+const STAYS: u32 = flags::NOT_QUEUED | flags::SCRIPT | flags::BLOCKS | flags::AWAITS;
+
 /// Where a request is executed.
 enum Place {
     /// On this thread, at once.
@@ -189,14 +192,10 @@ fn place(
         // borrowed.
         Some(home) if home == me && is_simple => Place::Nowhere(Dispatched::Stalled),
         // A script may need other parts as well, which are borrowed here, and a command that waits does so here.
-        Some(home)
-            if is_simple && !command.is_any(flags::NOT_QUEUED | flags::SCRIPT | flags::BLOCKS) =>
-        {
-            match peers.has_room(home) {
-                true => Place::Home { thread: home, partitions: needs.parts },
-                false => Place::Nowhere(Dispatched::Stalled),
-            }
-        }
+        Some(home) if is_simple && !command.is_any(STAYS) => match peers.has_room(home) {
+            true => Place::Home { thread: home, partitions: needs.parts },
+            false => Place::Nowhere(Dispatched::Stalled),
+        },
         _ if !lane.answers.is_empty() => Place::Nowhere(Dispatched::Unanswered),
         _ => Place::Operation(needs),
     }
@@ -280,7 +279,12 @@ fn forward(
             protocol: client.protocol,
             silent,
             tracks,
-            from: Asker { place: lane.place, client_id: client.id, addr: client.addr, ticket },
+            from: Asker {
+                place: lane.place,
+                client_id: client.id,
+                addr: client.addr.clone(),
+                ticket,
+            },
         },
     );
 }
@@ -301,6 +305,8 @@ fn needs(service: &Service, peers: &Peers, client: &Client, admitted: Admitted<'
             add_needs(service, peers, admitted, false, &mut needs);
             if client.needs_all_parts && admitted.command().is(flags::SCRIPT) {
                 needs.parts = PartitionSet::first(service.store.partitions());
+                // It may also be INFO for which it begins anew.
+                needs.reports = true;
             }
         }
     }
@@ -332,7 +338,6 @@ fn add_needs(
     } else if command.is(flags::ALL_THREADS) {
         needs.reports = true;
         needs.details.clients |= command.group == Group::Connection;
-        needs.details.commands |= command.is(flags::TIMES);
         needs.parts = needs.parts.or(peers.lender.own());
     }
 }

@@ -20,6 +20,7 @@ use std::iter::Peekable;
 use std::ops::Bound;
 
 use halite::{Bytes, KeyRange, ROUTED};
+use halite_sim::planted;
 
 use super::by_collection::Collections;
 use super::database::Database;
@@ -216,7 +217,11 @@ impl Store {
     pub(super) fn drop_elements(&mut self, of: &Elements) -> Result<()> {
         let prefix = of.prefix();
         self.changes_of_elements().forget_elements(of.place, &prefix);
-        self.change_element(of, of.dropped_key(), Some(Vec::new()))?;
+        planted!(
+            "server.drop-note-not-written",
+            (),
+            self.change_element(of, of.dropped_key(), Some(Vec::new()))?
+        );
         self.changes_of_elements().dropped.push(*of);
         self.part_mut(of.partition).forget(of);
         Ok(())
@@ -253,6 +258,7 @@ impl Store {
 
     fn reclaim_of(&mut self, of: &Elements) -> Result<bool> {
         let elements = self.databases[of.place].elements.clone();
+        planted!("server.drop-note-goes-first", elements.delete(of.dropped_key())?);
         let mut count = 0;
         let mut batch = std::mem::replace(&mut self.batch, self.db.batch());
         for pair in self.scan(of, &[], Order::Ascending)?.take(RECLAIMED) {
@@ -292,6 +298,14 @@ impl Store {
         self.part_mut(of.partition).residents.remove(of);
     }
 
+    /// Forgets what is known in DRAM of all collections of the parts here, outside of transactions.
+    pub(crate) fn forget_all_residents(&mut self) {
+        for part in self.parts.iter_mut().flatten() {
+            part.residents.clear();
+            part.field_times.clear();
+        }
+    }
+
     pub(super) fn touch_resident(&mut self, of: &Elements) {
         if let Some(overlay) = &mut self.overlay {
             overlay.touched.insert(*of);
@@ -302,7 +316,7 @@ impl Store {
     pub(super) fn forget_residents(&mut self, touched: &Collections) {
         for of in touched {
             if let Some(part) = &mut self.parts[of.partition] {
-                part.forget(of);
+                planted!("server.resident-survives-rollback", (), part.forget(of));
             }
         }
     }

@@ -14,6 +14,7 @@
 //! call goes to the part of its key, which must be here. `shard` ensures that.
 
 mod by_collection;
+mod census;
 mod clocks;
 mod copying;
 mod database;
@@ -41,7 +42,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use halite::{Bytes, Durability, EngineError, KEY_LEN_MAX, VALUE_LEN_MAX};
+use halite_sim::planted;
 
+pub use census::{Census, census};
 pub(crate) use clocks::Usage;
 use database::Database;
 use deadline_records::Records;
@@ -384,7 +387,7 @@ impl Store {
         if elements.is_some() || had_deadlines {
             return self.together(|store| {
                 if let Some(elements) = elements {
-                    store.drop_elements(&elements)?;
+                    planted!("server.replaced-elements-stay", (), store.drop_elements(&elements)?);
                 }
                 if had_deadlines {
                     store.set_field_deadline_at(spot, key, None)?;
@@ -701,6 +704,7 @@ impl Store {
                 return Err(error);
             }
         };
+        planted!("server.record-before-its-elements", self.commit_batch(true)?);
         let mut puts = false;
         for (&place, changes) in &mut overlay.elements {
             let elements = &self.databases[place].elements;
@@ -802,7 +806,9 @@ impl Store {
                     continue;
                 }
                 // More than the records of the keys may have to go.
-                if part.has_elements[place] || !part.field_deadlines[place].is_empty() {
+                let has_elements =
+                    planted!("server.expired-elements-stay", false, part.has_elements[place]);
+                if has_elements || !part.field_deadlines[place].is_empty() {
                     late.extend(due.into_iter().map(|due| (place, due)));
                     continue;
                 }
@@ -865,7 +871,13 @@ impl Store {
     /// Makes all changes to the parts here durable, if there are any.
     pub(crate) fn sync(&mut self) -> Result<()> {
         for part in self.parts.iter_mut().flatten().filter(|part| part.unsynced) {
-            self.db.sync_partition(part.number)?;
+            planted!(
+                "server.first-partition-synced-alone",
+                if part.number == 0 {
+                    self.db.sync_partition(part.number)?;
+                },
+                self.db.sync_partition(part.number)?
+            );
             part.unsynced = false;
         }
         Ok(())
@@ -912,6 +924,11 @@ impl Store {
     /// Bytes of the pool that a key of this length and its value take.
     pub(crate) fn space_of(&self, key_len: usize, value: &Stored) -> u64 {
         self.db.space_of(key_len, value.bytes().len())
+    }
+
+    /// The number of keys for which clients wait in the parts of `partitions`, which are here.
+    pub(crate) fn waited_keys(&self, partitions: PartitionSet) -> usize {
+        partitions.iter().map(|number| self.part(number).waiters.len()).sum()
     }
 
     /// Bytes of memory that are kept for the next write.

@@ -10,6 +10,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use halite::{Batch, Database as Halite, KeyRange, KeySpace, ROUTED};
+use halite_sim::planted;
 
 use super::Result;
 use super::database::Database;
@@ -63,7 +64,7 @@ pub(super) fn rehome(db: &Halite, settings: &KeySpace, databases: &[Database]) -
             }
         }
         remove_dropped(db, database)?;
-        move_deadlines(db, database)?;
+        planted!("server.field-deadlines-not-moved", (), move_deadlines(db, database)?);
     }
     settings.put(KEY, partitions(db))
 }
@@ -76,7 +77,7 @@ fn move_elements(
 ) -> Result<()> {
     let to = Elements::new(from.partition, from.place, generator().u64(..));
     let elements = &database.elements;
-    elements.put(to.dropped_key(), [])?;
+    planted!("server.moved-without-note", (), elements.put(to.dropped_key(), [])?);
     let mut batch = db.batch();
     let mut count = 0;
     for pair in elements.prefix(from.prefix())? {
@@ -90,7 +91,7 @@ fn move_elements(
     let mut record = stored.to_vec();
     record[2..10].copy_from_slice(&to.id.to_be_bytes());
     batch.put(&database.values, key, record);
-    batch.put(elements, from.dropped_key(), []);
+    planted!("server.old-elements-not-noted", (), batch.put(elements, from.dropped_key(), []));
     batch.delete(elements, to.dropped_key());
     commit(&mut batch)
 }

@@ -282,7 +282,7 @@ fn fill_list(store: &mut Store, key: &[u8], len: usize) {
     for number in 0..len {
         list.push(store, End::Right, format!("element {number:05}").as_bytes()).unwrap();
     }
-    list.save(store).unwrap();
+    list.save(store, None).unwrap();
     store.commit().unwrap();
 }
 

@@ -73,6 +73,11 @@ impl Waiters {
         std::mem::take(&mut self.changed)
     }
 
+    /// The keys that clients wait for.
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
     /// Whether keys with waiters were changed since that was asked.
     pub(super) fn has_changed(&self) -> bool {
         !self.changed.is_empty()

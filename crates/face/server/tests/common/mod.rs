@@ -130,6 +130,7 @@ pub(crate) struct Running {
     pub(crate) addr: SocketAddr,
     pub(crate) handle: Handle,
     pub(crate) metrics: Option<SocketAddr>,
+    tls: Option<SocketAddr>,
     pub(crate) db: Database,
     thread: Option<JoinHandle<Result<(), Error>>>,
     _folder: Option<tempfile::TempDir>,
@@ -158,9 +159,9 @@ impl Running {
         change(&mut config);
         let server = Server::bind(db.clone(), config).unwrap();
         let (addr, handle) = (server.local_addrs()[0], server.handle());
-        let metrics = server.metrics_addr();
+        let (metrics, tls) = (server.metrics_addr(), server.tls_addrs().first().copied());
         let thread = Some(std::thread::spawn(move || server.run()));
-        Self { addr, handle, metrics, db, thread, _folder: None }
+        Self { addr, handle, metrics, tls, db, thread, _folder: None }
     }
 
     /// Keeps the folder of its database as long as the server.
@@ -171,6 +172,11 @@ impl Running {
 
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.addr)
+    }
+
+    /// The address for TLS.
+    pub(crate) fn tls(&self) -> SocketAddr {
+        self.tls.expect("the server has an address for TLS")
     }
 
     /// Stops the server and returns the result of `run`.
@@ -283,7 +289,7 @@ impl Client {
 }
 
 /// A reply as text.
-fn shown(reply: &Reply) -> String {
+pub(crate) fn shown(reply: &Reply) -> String {
     let all = |replies: &[Reply]| replies.iter().map(shown).collect::<Vec<_>>().join(", ");
     match reply {
         Reply::Status(text) => format!("+{text}"),

@@ -11,7 +11,7 @@ on_threads! {
 }
 
 /// A server that sends these events, a client, and subscribers to all of them, which are on all threads.
-fn server(letters: &str) -> (Running, Client, Vec<Client>) {
+pub(crate) fn server(letters: &str) -> (Running, Client, Vec<Client>) {
     let server = Running::start();
     let mut client = server.client();
     assert_eq!(client.ask(&format!("CONFIG SET notify-keyspace-events {letters}")), "+OK");
@@ -26,7 +26,7 @@ fn server(letters: &str) -> (Running, Client, Vec<Client>) {
 }
 
 /// The next event: `0 set key`.
-fn event(subscriber: &mut Client) -> String {
+pub(crate) fn event(subscriber: &mut Client) -> String {
     let reply = subscriber.reply();
     let parts: Vec<_> = reply.trim_matches(&['[', ']'][..]).split(", ").collect();
     let part = |index: usize| parts[index].trim_matches('"');
@@ -34,8 +34,9 @@ fn event(subscriber: &mut Client) -> String {
     format!("{} {}", channel.replace("__:", " "), part(3))
 }
 
+/// Performs requests, each of which has these events behind it, and no others.
 #[track_caller]
-fn check(client: &mut Client, subscribers: &mut [Client], requests: &[(&str, &str)]) {
+pub(crate) fn check(client: &mut Client, subscribers: &mut [Client], requests: &[(&str, &str)]) {
     for (request, events) in requests {
         let reply = client.ask(request);
         assert!(!reply.starts_with('-'), "{request}: {reply}");

@@ -626,7 +626,7 @@ fn metrics_are_served_to_who_asks_for_them() {
     let text = http(addr, get);
     assert!(text.contains(&format!("\nhalite_partitions {}\n", common::threads())), "{text}");
     for line in text.split("\r\n\r\n").nth(1).unwrap().lines() {
-        let is_value = line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<u64>().is_ok());
+        let is_value = line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<f64>().is_ok());
         assert!(line.starts_with("# ") || is_value, "{line}");
     }
     for wrong in ["GET / HTTP/1.1\r\n\r\n", "POST /metrics HTTP/1.1\r\n\r\n", "x\r\n\r\n"] {

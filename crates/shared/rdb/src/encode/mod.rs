@@ -1,4 +1,4 @@
-//! The bytes of a value, in the form that Redis 7.2 chooses by its default thresholds.
+//! The bytes of a value, in the form that Redis chooses by its default thresholds: that of the version it is written for.
 //!
 //! | value | small | otherwise |
 //! |---|---|---|
@@ -8,7 +8,8 @@
 //! | sorted set | a listpack of up to 128 members of 64 bytes | members and binary scores, the highest first |
 //! | stream | nodes of up to 100 entries or 4 KiB (`stream`) | |
 //!
-//! Hashes whose fields expire have the forms of Redis 7.4, which 7.2 does not read.
+//! Redis 7.0 knows no sets in listpacks: theirs are members. Its streams have no times at which consumers got an entry.
+//! Hashes whose fields expire have the forms of Redis 7.4, which no older one reads.
 
 mod stream;
 
@@ -20,6 +21,7 @@ use crate::decimal;
 use crate::packed::{Builder, intset};
 use crate::sink::Sink;
 use crate::value::{HashField, in_set_order};
+use crate::version::Version;
 
 /// The most members of an intset.
 const INTEGERS_MAX: usize = 512;
@@ -53,7 +55,7 @@ pub enum Unwritable {
     /// A pending entry of a stream's group names no consumer of the group.
     #[error("a pending entry of a stream has no consumer")]
     NoConsumer,
-    /// Fields of a hash expire, for which version 11 of the format has no form.
+    /// Fields of a hash expire, for which versions before 12 of the format have no form.
     #[error("fields of a hash expire; that takes version 12 of the format")]
     FieldsExpire,
 }
@@ -73,7 +75,9 @@ pub(crate) struct Encoded<'a> {
 }
 
 impl<'a> Encoded<'a> {
-    pub(crate) fn new(value: &'a Value) -> Result<Self, Unwritable> {
+    /// The value in a form that a version of Redis reads.
+    pub(crate) fn new(value: &'a Value, version: Version) -> Result<Self, Unwritable> {
+        let is_before = |first: Version| version.number() < first.number();
         let mut integers = Vec::new();
         let code = match value {
             Value::Module { name, .. } => return Err(Unwritable::Module { name: name.clone() }),
@@ -87,8 +91,8 @@ impl<'a> Encoded<'a> {
                 integers = integers_of(members);
                 match members.len() <= MEMBERS_MAX && are_short(members) {
                     _ if !integers.is_empty() => types::SET_INTSET,
-                    true => types::SET_LISTPACK,
-                    false => types::SET,
+                    true if !is_before(Version::Redis72) => types::SET_LISTPACK,
+                    _ => types::SET,
                 }
             }
             Value::Hash(fields) => hash_code(fields),
@@ -104,9 +108,15 @@ impl<'a> Encoded<'a> {
             }
             Value::Stream(stream) => {
                 stream::check(stream)?;
-                types::STREAM_3
+                match is_before(Version::Redis72) {
+                    true => types::STREAM_2,
+                    false => types::STREAM_3,
+                }
             }
         };
+        if code > types::STREAM_3 && is_before(Version::Redis74) {
+            return Err(Unwritable::FieldsExpire);
+        }
         Ok(Self { value, code, integers })
     }
 
@@ -115,9 +125,14 @@ impl<'a> Encoded<'a> {
         self.code
     }
 
-    /// Whether the value takes version 12 of the format.
-    pub(crate) fn is_new(&self) -> bool {
-        self.code > types::STREAM_3
+    /// The oldest version of the format that has the value's form, of those that are written: 9 is that of Redis 5.
+    pub(crate) fn oldest(&self) -> u16 {
+        match self.code {
+            ..=types::STREAM => 9,
+            ..=types::STREAM_2 => 10,
+            ..=types::STREAM_3 => 11,
+            _ => 12,
+        }
     }
 
     /// Writes the value, without the code of its type.
@@ -135,7 +150,7 @@ impl<'a> Encoded<'a> {
             },
             Value::Hash(fields) => hash(sink, fields, self.code),
             Value::SortedSet(members) => sorted_set(sink, members, self.code),
-            Value::Stream(stream) => stream::write(sink, stream),
+            Value::Stream(stream) => stream::write(sink, stream, self.code),
             // `Encoded::new` refused it.
             Value::Module { name, .. } => Err(Unwritable::Module { name: name.clone() }.into()),
         }

@@ -1,4 +1,4 @@
-//! Streams, in their third form (`decode::stream` has the layout).
+//! Streams, in their second and third form (`decode::stream` has the layout).
 //!
 //! The entries of a node are items of a listpack:
 //!
@@ -14,7 +14,7 @@
 use std::io::{self, Write};
 
 use super::Unwritable;
-use crate::codes::entry_flags;
+use crate::codes::{entry_flags, types};
 use crate::packed::Builder;
 use crate::sink::Sink;
 use crate::stream::{Consumer, Entry, Group, Id, Stream};
@@ -35,7 +35,7 @@ pub(super) fn check(stream: &Stream) -> Result<(), Unwritable> {
     }
 }
 
-pub(super) fn write<W: Write>(sink: &mut Sink<W>, stream: &Stream) -> io::Result<()> {
+pub(super) fn write<W: Write>(sink: &mut Sink<W>, stream: &Stream, code: u8) -> io::Result<()> {
     let nodes = nodes_of(&stream.entries);
     sink.length(nodes.len() as u64)?;
     for node in &nodes {
@@ -49,7 +49,7 @@ pub(super) fn write<W: Write>(sink: &mut Sink<W>, stream: &Stream) -> io::Result
     }
     sink.length(stream.entries_added)?;
     sink.length(stream.groups.len() as u64)?;
-    stream.groups.iter().try_for_each(|group| put_group(sink, group))
+    stream.groups.iter().try_for_each(|group| put_group(sink, group, code))
 }
 
 fn put_id<W: Write>(sink: &mut Sink<W>, id: Id) -> io::Result<()> {
@@ -104,31 +104,36 @@ fn listpack(node: &[Entry]) -> Vec<u8> {
     builder.finish()
 }
 
-fn put_group<W: Write>(sink: &mut Sink<W>, group: &Group) -> io::Result<()> {
+fn put_group<W: Write>(sink: &mut Sink<W>, group: &Group, code: u8) -> io::Result<()> {
     sink.string(&group.name)?;
     put_id(sink, group.last_id)?;
     // -1 stands for a number that is not known.
     sink.length(group.entries_read.unwrap_or(u64::MAX))?;
     sink.length(group.pending.len() as u64)?;
+    let mut of_consumers = vec![Vec::new(); group.consumers.len()];
     for pending in &group.pending {
         sink.bytes(&pending.id.to_bytes())?;
         sink.bytes(&pending.delivered_ms.to_le_bytes())?;
         sink.length(pending.deliveries)?;
+        // `check` refused one of no consumer.
+        if let Some(of_consumer) = of_consumers.get_mut(pending.consumer) {
+            of_consumer.push(pending.id);
+        }
     }
     sink.length(group.consumers.len() as u64)?;
-    for (number, consumer) in group.consumers.iter().enumerate() {
-        put_consumer(sink, consumer)?;
-        let pending = || group.pending.iter().filter(|pending| pending.consumer == number);
-        sink.length(pending().count() as u64)?;
-        for pending in pending() {
-            sink.bytes(&pending.id.to_bytes())?;
-        }
+    for (consumer, pending) in group.consumers.iter().zip(of_consumers) {
+        put_consumer(sink, consumer, code)?;
+        sink.length(pending.len() as u64)?;
+        pending.into_iter().try_for_each(|id| sink.bytes(&id.to_bytes()))?;
     }
     Ok(())
 }
 
-fn put_consumer<W: Write>(sink: &mut Sink<W>, consumer: &Consumer) -> io::Result<()> {
+fn put_consumer<W: Write>(sink: &mut Sink<W>, consumer: &Consumer, code: u8) -> io::Result<()> {
     sink.string(&consumer.name)?;
     sink.bytes(&consumer.seen_ms.to_le_bytes())?;
-    sink.bytes(&consumer.active_ms.unwrap_or(-1).to_le_bytes())
+    match code {
+        types::STREAM_3 => sink.bytes(&consumer.active_ms.unwrap_or(-1).to_le_bytes()),
+        _ => Ok(()),
+    }
 }

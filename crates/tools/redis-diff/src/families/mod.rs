@@ -5,9 +5,15 @@
 //! whose effect a later one does not show need none that reads it.
 
 mod bitmaps;
+mod hashes;
 mod hyperloglogs;
 mod keys;
+mod lists;
+mod places;
 mod server;
+mod sets;
+mod sorted_sets;
+mod streams;
 mod strings;
 
 use crate::compare::Compare;
@@ -23,7 +29,14 @@ pub(crate) struct Pattern {
 impl Pattern {
     /// The name of the command, in upper case.
     pub(crate) fn name(self) -> &'static str {
-        self.text.split(' ').next().unwrap_or_default()
+        let first = self.text.split(' ').next().unwrap_or_default();
+        first.trim_matches(['{', '}']).split('|').next().unwrap_or_default()
+    }
+
+    /// The names of the commands that it makes, in upper case: of several, all have the same words.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let first = self.text.split(' ').next().unwrap_or_default();
+        first.trim_matches(['{', '}']).split('|')
     }
 }
 
@@ -43,9 +56,15 @@ const SECONDS: Compare = Compare::About(2);
 /// The families, by name.
 const FAMILIES: &[(&str, &[Pattern])] = &[
     ("bitmaps", bitmaps::PATTERNS),
+    ("hashes", hashes::PATTERNS),
     ("hyperloglogs", hyperloglogs::PATTERNS),
     ("keys", keys::PATTERNS),
+    ("lists", lists::PATTERNS),
+    ("places", places::PATTERNS),
     ("server", server::PATTERNS),
+    ("sets", sets::PATTERNS),
+    ("sorted-sets", sorted_sets::PATTERNS),
+    ("streams", streams::PATTERNS),
     ("strings", strings::PATTERNS),
 ];
 
@@ -63,7 +82,7 @@ pub(crate) fn patterns(families: &[String], commands: &[String]) -> Result<Vec<P
     let patterns = chosen.flat_map(|(_, patterns)| patterns.iter().copied());
     let is_named = |pattern: &Pattern| {
         commands.is_empty()
-            || commands.iter().any(|wanted| wanted.eq_ignore_ascii_case(pattern.name()))
+            || pattern.names().any(|name| commands.iter().any(|of| of.eq_ignore_ascii_case(name)))
     };
     Ok(patterns.filter(is_named).collect())
 }

@@ -40,7 +40,7 @@ fn change(store: &mut Store, change: impl FnOnce(&mut Store, &mut Hash) -> Outco
     store.begin();
     let mut hash = Hash::find_or_new(store, 0, b"h").unwrap();
     change(store, &mut hash).unwrap();
-    hash.save(store).unwrap();
+    hash.save(store, None).unwrap();
     store.commit().unwrap();
 }
 
@@ -107,7 +107,7 @@ proptest! {
                     let mut hash = Hash::find_or_new(&mut store, 0, b"h").unwrap();
                     hash.put(&mut store, &[field], b"lost", at(deadline)).unwrap();
                     hash.remove_expired(&mut store, 2).unwrap();
-                    hash.save(&mut store).unwrap();
+                    hash.save(&mut store, None).unwrap();
                     store.rollback();
                 }
                 Step::Copy => {

@@ -22,7 +22,7 @@ use halite::Bytes;
 
 use super::map::record_of;
 use super::packed::{Entry, Packed};
-use super::{damaged, find, listpack};
+use super::{damaged, find, listpack, tell};
 use crate::counted_tree::{CountedTree, Numbers};
 use crate::failure::Outcome;
 use crate::store::{Elements, NewDeadline, Order, Resident, Store};
@@ -414,30 +414,38 @@ impl List {
         Ok(())
     }
 
-    /// Writes the list: what was changed is there now. A list without elements is no more.
-    pub(crate) fn save(self, store: &mut Store) -> Outcome {
-        self.save_with(store, NewDeadline::Keep)
+    /// Writes the list, and tells of events: what was changed is there now. A list without elements is no more.
+    pub(crate) fn save(
+        mut self,
+        store: &mut Store,
+        events: impl IntoIterator<Item = &'static str>,
+    ) -> Outcome {
+        let is_gone = self.write(store, NewDeadline::Keep)?;
+        tell(store, Type::List, (self.db, &self.key), events, is_gone);
+        Ok(())
     }
 
-    /// [`List::save`] of a list that takes the place of whatever the key had.
-    pub(crate) fn save_new(mut self, store: &mut Store) -> Outcome {
+    /// [`List::save`] of a list that takes the place of whatever the key had. If it has no elements, there is no event but
+    /// that the key is gone.
+    pub(crate) fn save_new(mut self, store: &mut Store, event: &'static str) -> Outcome {
         self.is_changed = true;
-        if self.len(store)? == 0 {
-            store.remove(self.db, &self.key)?;
-            return Ok(());
-        }
-        self.save_with(store, NewDeadline::Clear)
+        let is_gone = match self.len(store)? {
+            0 if !store.remove(self.db, &self.key)? => return Ok(()),
+            0 => true,
+            _ => self.write(store, NewDeadline::Clear)?,
+        };
+        let event = (!is_gone).then_some(event);
+        tell(store, Type::List, (self.db, &self.key), event, is_gone);
+        Ok(())
     }
 
-    fn save_with(mut self, store: &mut Store, deadline: NewDeadline) -> Outcome {
+    /// Writes the list; returns whether its key is gone.
+    fn write(&mut self, store: &mut Store, deadline: NewDeadline) -> Outcome<bool> {
         if !self.is_changed && !self.has_changed_elements {
-            return Ok(());
+            return Ok(false);
         }
         if self.len(store)? == 0 {
-            if self.was_there {
-                store.remove(self.db, &self.key)?;
-            }
-            return Ok(());
+            return Ok(self.was_there && store.remove(self.db, &self.key)?);
         }
         self.pack_if_small(store)?;
         if let State::Packed(inline) = &self.state
@@ -461,7 +469,7 @@ impl List {
                 store.put_stored(self.db, &self.key, &record, deadline)?;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Gives each element a record of its own.

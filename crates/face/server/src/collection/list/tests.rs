@@ -115,7 +115,7 @@ fn apply(store: &mut Store, model: &mut Vec<Vec<u8>>, step: &Step) {
         }
     }
     assert_eq!(list.len(store).unwrap(), model.len());
-    list.save(store).unwrap();
+    list.save(store, None).unwrap();
 }
 
 fn check(store: &mut Store, model: &[Vec<u8>]) {
@@ -206,7 +206,7 @@ proptest! {
         let State::Elements(elements) = list.state else { panic!("it has elements") };
         list.put_new(&mut store, &elements, ends.0, b"first").unwrap();
         list.put_new(&mut store, &elements, ends.1, b"last").unwrap();
-        list.save(&mut store).unwrap();
+        list.save(&mut store, None).unwrap();
         let mut model = vec![b"first".to_vec(), b"last".to_vec()];
         let pushes = [Step::Push(true, b"l".to_vec()), Step::Push(false, b"r".to_vec())];
         for step in steps.iter().chain(&pushes) {
@@ -229,7 +229,7 @@ fn insertions_at_one_place_of_a_long_list_cost_a_few_writes_each() {
     for number in &numbers {
         list.push(&mut store, End::Right, number.as_bytes()).unwrap();
     }
-    list.save(&mut store).unwrap();
+    list.save(&mut store, None).unwrap();
     store.commit().unwrap();
     // A transaction that changed all elements would be refused.
     store.transaction_len_max = 1 << 20;
@@ -240,7 +240,7 @@ fn insertions_at_one_place_of_a_long_list_cost_a_few_writes_each() {
         let mut list = List::find(&mut store, 0, KEY).unwrap().unwrap();
         list.insert(&mut store, 10_000 + step % 2, b"new").unwrap();
         model.insert(10_000 + step % 2, b"new".to_vec());
-        list.save(&mut store).unwrap();
+        list.save(&mut store, None).unwrap();
         store.commit().unwrap();
     }
     check(&mut store, &model);
@@ -256,7 +256,7 @@ fn a_list_that_was_not_prepared_is_divided_when_it_is_saved() {
     for number in 0..2000 {
         list.push(&mut store, End::Right, format!("element:{number}").as_bytes()).unwrap();
     }
-    list.save_new(&mut store).unwrap();
+    list.save_new(&mut store, "stored").unwrap();
     store.commit().unwrap();
     let list = List::find(&mut store, 0, KEY).unwrap().unwrap();
     assert!(!list.is_packed() && list.len(&mut store).unwrap() == 2000);
@@ -275,7 +275,7 @@ fn a_list_of_which_little_stays_is_written_anew() {
     for number in &numbers {
         list.push(&mut store, End::Right, number.as_bytes()).unwrap();
     }
-    list.save(&mut store).unwrap();
+    list.save(&mut store, None).unwrap();
     store.commit().unwrap();
     store.transaction_len_max = 1 << 20;
     for (from, left) in [(19_000, 1000), (500, 500), (250, 50)] {
@@ -284,7 +284,7 @@ fn a_list_of_which_little_stays_is_written_anew() {
         let len = list.len(&mut store).unwrap();
         list.remove_range(&mut store, 0, from).unwrap();
         list.remove_range(&mut store, left, len - from - left).unwrap();
-        list.save(&mut store).unwrap();
+        list.save(&mut store, None).unwrap();
         store.commit().unwrap();
         let list = List::find(&mut store, 0, KEY).unwrap().unwrap();
         assert_eq!((list.len(&mut store).unwrap(), list.is_packed()), (left, left == 50));

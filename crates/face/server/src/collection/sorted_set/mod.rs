@@ -187,14 +187,18 @@ impl SortedSet {
         Ok(members)
     }
 
-    /// Writes the sorted set: what was changed is there now. One without members is no more.
-    pub(crate) fn save(self, store: &mut Store) -> Outcome {
-        self.map.save(store)
+    /// Writes the sorted set, and tells of events: what was changed is there now. One without members is no more.
+    pub(crate) fn save(
+        self,
+        store: &mut Store,
+        events: impl IntoIterator<Item = &'static str>,
+    ) -> Outcome {
+        self.map.save(store, events)
     }
 
     /// [`SortedSet::save`] of one that takes the place of whatever the key had.
-    pub(crate) fn save_new(self, store: &mut Store) -> Outcome {
-        self.map.save_new(store)
+    pub(crate) fn save_new(self, store: &mut Store, event: &'static str) -> Outcome {
+        self.map.save_new(store, event)
     }
 }
 

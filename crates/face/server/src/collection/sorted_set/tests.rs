@@ -119,11 +119,11 @@ fn apply(store: &mut Store, model: &mut Model, step: &Step) {
                     })
                     .or_insert(*score);
             }
-            set.save_new(store).unwrap();
+            set.save_new(store, "stored").unwrap();
             return;
         }
     }
-    set.save(store).unwrap();
+    set.save(store, None).unwrap();
 }
 
 fn check(store: &mut Store, model: &Model) {

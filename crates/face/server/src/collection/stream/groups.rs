@@ -13,7 +13,7 @@ use super::layout::{
     write_group,
 };
 use super::{READ_AT_ONCE, Stream};
-use crate::collection::damaged;
+use crate::collection::{check_ending, damaged};
 use crate::failure::Outcome;
 use crate::store::{Order, Store};
 use crate::stream_id::StreamId;
@@ -85,6 +85,30 @@ impl Stream {
         groups.insert(name.into(), Group::new(number, last, entries_read));
         self.write_group(store, name)?;
         Ok(true)
+    }
+
+    /// Puts a group with its consumers, and with the entries that are pending with them, as they were elsewhere. No group
+    /// has its name or its number.
+    pub(crate) fn put_group(
+        &mut self,
+        store: &mut Store,
+        name: &[u8],
+        mut group: Group,
+        pending: impl IntoIterator<Item = (StreamId, Pending)>,
+    ) -> Outcome {
+        let number = group.number;
+        for (consumer, of) in &group.consumers {
+            check_ending(store)?;
+            let key = consumer_key(number, *consumer);
+            store.put_element(&self.elements, &key, &write_consumer(of))?;
+        }
+        for (id, pending) in pending {
+            check_ending(store)?;
+            store.put_element(&self.elements, &pending_key(number, id), &pending.write())?;
+            group.assign(pending.consumer, id);
+        }
+        self.state(store)?.groups.insert(name.into(), group);
+        self.write_group(store, name)
     }
 
     /// Sets from where a group that is there reads on.

@@ -31,7 +31,7 @@ pub(crate) use groups::{Claim, Claiming, Reader};
 pub(crate) use layout::Pending;
 use layout::{ENTRY, Header, entry_id, entry_key};
 
-use super::{damaged, find};
+use super::{damaged, find, tell};
 use crate::failure::Outcome;
 use crate::store::{Elements, NewDeadline, Order, Resident, Store};
 use crate::stored::{Type, collection_id};
@@ -323,8 +323,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes the stream: what was changed is there now.
-    pub(crate) fn save(mut self, store: &mut Store) -> Outcome {
+    /// Writes the stream, and tells of events: what was changed is there now.
+    pub(crate) fn save(
+        mut self,
+        store: &mut Store,
+        events: impl IntoIterator<Item = &'static str>,
+    ) -> Outcome {
         if self.is_changed {
             let state = self.state(store)?;
             state.noted = state.last;
@@ -334,6 +338,7 @@ impl Stream {
         } else if self.has_changed_elements {
             store.note_changed(self.db, &self.key);
         }
+        tell(store, Type::Stream, (self.db, &self.key), events, false);
         Ok(())
     }
 

@@ -273,7 +273,7 @@ fn apply(store: &mut Store, model: &Model, step: &Step) -> Outcome {
             }
         }
     }
-    stream.save(store)
+    stream.save(store, None)
 }
 
 /// The stream as a model, with what DRAM knows of it checked against its elements.
@@ -378,7 +378,7 @@ proptest! {
         store.begin();
         let stream = Stream::create(&mut store, 0, KEY).unwrap();
         let of = stream.elements;
-        stream.save(&mut store).unwrap();
+        stream.save(&mut store, None).unwrap();
         for (first, key, value) in &elements {
             store.put_element(&of, &[&[*first][..], key].concat(), value).unwrap();
         }
@@ -409,7 +409,7 @@ fn an_entry_is_one_write_and_a_short_stream_writes_its_record_seldom() {
         };
         stream.add(&mut store, StreamId { ms, seq: 0 }, b"").unwrap();
         stream.trim(&mut store, Keep::Last(100), Exactness::Exact).unwrap();
-        stream.save(&mut store).unwrap();
+        stream.save(&mut store, None).unwrap();
         store.commit().unwrap();
         records.insert(store.get(0, KEY).unwrap().unwrap().bytes().to_vec());
     }

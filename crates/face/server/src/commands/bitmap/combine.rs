@@ -2,6 +2,7 @@
 
 use crate::call::{Call, is};
 use crate::failure::{Outcome, SYNTAX};
+use crate::notifications::EventClass;
 use crate::store::NewDeadline;
 use crate::stored::StringValue;
 
@@ -121,16 +122,17 @@ pub(in super::super) fn bitop(call: &mut Call<'_>) -> Outcome {
     let mut values: Vec<Option<StringValue>> = Vec::new();
     for source in sources {
         call.check_ending()?;
-        values.push(call.get(source)?);
+        values.push(call.read(source)?);
     }
     let values: Vec<_> = values.iter().map(|value| value.as_deref().unwrap_or_default()).collect();
     let result = operation.apply(&values, || call.check_ending())?;
     let (store, db) = (&mut call.service.store, call.client.db);
-    if result.is_empty() {
-        store.remove(db, key)?;
-    } else {
+    if !result.is_empty() {
         store.put(db, key, &result, NewDeadline::Clear)?;
         note_raw(call, key, result.len());
+        call.notify(EventClass::String, "set", key);
+    } else if store.remove(db, key)? {
+        call.notify(EventClass::Generic, "del", key);
     }
     call.reply().integer(result.len() as i64);
     Ok(())

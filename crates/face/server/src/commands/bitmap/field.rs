@@ -5,6 +5,7 @@
 
 use crate::call::{Call, is};
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, TOO_LONG, shown};
+use crate::notifications::EventClass;
 use crate::number::parse_i64;
 use crate::store::Encoding;
 use crate::stored::STRING_LEN_MAX;
@@ -91,10 +92,15 @@ struct Operation {
 }
 
 impl Operation {
+    /// The number that the field holds.
+    fn number(&self, value: &[u8]) -> i64 {
+        self.field.number(read(value, self.offset, self.field.bits))
+    }
+
     /// Does it on a value that has the field, or is read only. Returns the number of the reply, if there is one.
     fn apply(&self, value: &mut [u8]) -> Option<i64> {
         let Self { field, offset, .. } = *self;
-        let old = field.number(read(value, offset, field.bits));
+        let old = self.number(value);
         let (wanted, is_sum) = match self.action {
             Action::Get => return Some(old),
             Action::Set(number) => (i128::from(number), false),
@@ -213,13 +219,24 @@ fn change_fields(call: &mut Call<'_>, operations: &[Operation], end: usize) -> O
     let mut value = Vec::with_capacity(len);
     value.extend_from_slice(old);
     value.resize(len, 0);
-    let numbers: Vec<_> = operations.iter().map(|operation| operation.apply(&mut value)).collect();
+    let (mut numbers, mut is_changed) = (Vec::new(), false);
+    for operation in operations {
+        let before = operation.number(&value);
+        let number = operation.apply(&mut value);
+        let writes = operation.action != Action::Get && number.is_some();
+        is_changed |= writes && (len > old.len() || operation.number(&value) != before);
+        numbers.push(number);
+    }
     if value == old {
         note_raw(call, key, len);
     } else {
         put_computed(call, key, (len, Some(Encoding::Raw)), |stored| {
             stored.extend_from_slice(&value);
         })?;
+    }
+    // Operations that undo each other are a change, too, as in Redis.
+    if is_changed {
+        call.notify(EventClass::String, "setbit", key);
     }
     let mut reply = call.reply();
     reply.array(numbers.len());

@@ -14,6 +14,7 @@ mod words;
 
 use crate::call::Call;
 use crate::failure::Outcome;
+use crate::notifications::EventClass;
 use crate::number::parse_i64;
 use crate::store::Encoding;
 
@@ -73,6 +74,7 @@ pub(super) fn setbit(call: &mut Call<'_>) -> Outcome {
             let changed = &mut value[start + byte];
             *changed = if bit { *changed | mask } else { *changed & !mask };
         })?;
+        call.notify(EventClass::String, "setbit", key);
     }
     call.reply().flag(was_set);
     Ok(())

@@ -69,8 +69,10 @@ enum Members {
 }
 
 impl Source {
-    fn find(store: &mut Store, db: usize, key: &[u8]) -> Outcome<Self> {
-        let set = match store.get(db, key)?.map(|value| value.value_type()).transpose()? {
+    fn find(call: &mut Call<'_>, key: &[u8]) -> Outcome<Self> {
+        let value = call.read_any(key)?;
+        let (store, db) = (&mut call.service.store, call.client.db);
+        let set = match value.map(|value| value.value_type()).transpose()? {
             None => None,
             Some(Type::SortedSet) => SortedSet::find(store, db, key)?.map(Members::Sorted),
             Some(Type::Set) => Map::find(store, db, key, Type::Set)?.map(Members::Set),
@@ -137,8 +139,7 @@ impl Request {
         let mut sources = Vec::new();
         for index in at + 1..at + 1 + count {
             call.check_ending()?;
-            let (db, key) = (call.client.db, call.arg(index));
-            sources.push(Source::find(&mut call.service.store, db, key)?);
+            sources.push(Source::find(call, call.arg(index))?);
         }
         let mut request =
             Self { sources, aggregate: Aggregate::Sum, with_scores: false, limit: usize::MAX };
@@ -293,18 +294,18 @@ fn reply(call: &mut Call<'_>, operation: Operation) -> Outcome {
 }
 
 pub(crate) fn zunionstore(call: &mut Call<'_>) -> Outcome {
-    store(call, Operation::Union)
+    store(call, Operation::Union, "zunionstore")
 }
 
 pub(crate) fn zinterstore(call: &mut Call<'_>) -> Outcome {
-    store(call, Operation::Intersection)
+    store(call, Operation::Intersection, "zinterstore")
 }
 
 pub(crate) fn zdiffstore(call: &mut Call<'_>) -> Outcome {
-    store(call, Operation::Difference)
+    store(call, Operation::Difference, "zdiffstore")
 }
 
-fn store(call: &mut Call<'_>, operation: Operation) -> Outcome {
+fn store(call: &mut Call<'_>, operation: Operation, event: &'static str) -> Outcome {
     let request = Request::of(call, 2, operation, Use::Store)?;
     let members = request.members(call, operation)?;
     let mut target = SortedSet::new(call.client.db, call.arg(1));
@@ -312,7 +313,7 @@ fn store(call: &mut Call<'_>, operation: Operation) -> Outcome {
         call.check_ending()?;
         target.put(&mut call.service.store, member, *score)?;
     }
-    target.save_new(&mut call.service.store)?;
+    target.save_new(&mut call.service.store, event)?;
     call.reply().integer(members.len() as i64);
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(super) fn read(call: &mut Call<'_>) -> Outcome<Option<SortedSet>> {
 pub(super) fn read_at(call: &mut Call<'_>, index: usize) -> Outcome<Option<SortedSet>> {
     let (db, key) = (call.client.db, call.arg(index));
     let set = SortedSet::find(&mut call.service.store, db, key)?;
-    call.service.counters.note_lookup(set.is_some());
+    call.note_lookup(key, set.is_some());
     Ok(set)
 }
 
@@ -159,7 +159,8 @@ pub(super) fn add_members(
                 Set::Refused => last = None,
             }
         }
-        set.save(&mut call.service.store)?;
+        let event = if setting.increments { "zincr" } else { "zadd" };
+        set.save(&mut call.service.store, (added + changed > 0).then_some(event))?;
     }
     let mut reply = call.reply();
     match (setting.increments, last) {
@@ -209,7 +210,7 @@ pub(super) fn zrem(call: &mut Call<'_>) -> Outcome {
             call.check_ending()?;
             count += i64::from(set.remove(&mut call.service.store, member)?.is_some());
         }
-        set.save(&mut call.service.store)?;
+        set.save(&mut call.service.store, (count > 0).then_some("zrem"))?;
     }
     call.reply().integer(count);
     Ok(())

@@ -102,7 +102,8 @@ pub(crate) fn pop(
         Outcome::Ok(())
     })??;
     set.remove_ranks(store, ranks)?;
-    set.save(store)?;
+    let event = if end == End::Min { "zpopmin" } else { "zpopmax" };
+    set.save(store, (count > 0).then_some(event))?;
     Ok(true)
 }
 

@@ -145,7 +145,7 @@ pub(crate) fn zrangestore(call: &mut Call<'_>) -> Outcome {
             target.put(&mut call.service.store, &member, score)?;
         }
     }
-    target.save_new(&mut call.service.store)?;
+    target.save_new(&mut call.service.store, "zrangestore")?;
     call.reply().integer(count as i64);
     Ok(())
 }
@@ -188,7 +188,12 @@ fn remove(call: &mut Call<'_>, by: By) -> Outcome {
     if let Some(mut set) = SortedSet::find(store, db, key)? {
         let ranks = bounds.ranks(store, &set)?;
         count = set.remove_ranks(store, ranks)?;
-        set.save(store)?;
+        let event = match by {
+            By::Rank => "zremrangebyrank",
+            By::Score => "zremrangebyscore",
+            By::Member => "zremrangebylex",
+        };
+        set.save(store, (count > 0).then_some(event))?;
     }
     call.reply().integer(count as i64);
     Ok(())

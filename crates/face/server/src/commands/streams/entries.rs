@@ -43,10 +43,12 @@ pub(in crate::commands) fn xadd(call: &mut Call<'_>) -> Outcome {
         None => Stream::create(store, db, key)?,
     };
     stream.add(store, id, &stored)?;
-    if let Some((keep, exactness)) = options.trim {
-        stream.trim(store, keep, exactness)?;
-    }
-    stream.save(store)?;
+    let trimmed = match options.trim {
+        Some((keep, exactness)) => stream.trim(store, keep, exactness)?,
+        None => 0,
+    };
+    let events = ["xadd"].into_iter().chain((trimmed > 0).then_some("xtrim"));
+    stream.save(store, events)?;
     write_id(&mut call.reply(), id);
     Ok(())
 }
@@ -126,7 +128,7 @@ pub(in crate::commands) fn xdel(call: &mut Call<'_>) -> Outcome {
         call.check_ending()?;
         count += i64::from(stream.remove(&mut call.service.store, id)?);
     }
-    stream.save(&mut call.service.store)?;
+    stream.save(&mut call.service.store, (count > 0).then_some("xdel"))?;
     call.reply().integer(count);
     Ok(())
 }
@@ -135,6 +137,7 @@ pub(in crate::commands) fn xdel(call: &mut Call<'_>) -> Outcome {
 pub(in crate::commands) fn xdelex(call: &mut Call<'_>) -> Outcome {
     let Deletion { references, ids } = Deletion::parse(call, 2)?;
     let mut stream = find(call, call.arg(1))?;
+    let mut is_changed = false;
     call.reply().array(ids.len());
     for id in ids {
         call.check_ending()?;
@@ -143,9 +146,11 @@ pub(in crate::commands) fn xdelex(call: &mut Call<'_>) -> Outcome {
             Some(stream) => references.delete(store, stream, id)?,
             None => References::ABSENT,
         };
+        is_changed |= done == References::DELETED;
         call.reply().integer(done);
     }
-    stream.map_or(Ok(()), |stream| stream.save(&mut call.service.store))
+    let event = is_changed.then_some("xdel");
+    stream.map_or(Ok(()), |stream| stream.save(&mut call.service.store, event))
 }
 
 pub(in crate::commands) fn xtrim(call: &mut Call<'_>) -> Outcome {
@@ -155,7 +160,7 @@ pub(in crate::commands) fn xtrim(call: &mut Call<'_>) -> Outcome {
         && let Some((keep, exactness)) = options.trim
     {
         count = stream.trim(&mut call.service.store, keep, exactness)?;
-        stream.save(&mut call.service.store)?;
+        stream.save(&mut call.service.store, (count > 0).then_some("xtrim"))?;
     }
     call.reply().integer(count as i64);
     Ok(())
@@ -201,7 +206,7 @@ pub(in crate::commands) fn xsetid(call: &mut Call<'_>) -> Outcome {
         );
     }
     stream.set(store, last, added, max_deleted)?;
-    stream.save(store)?;
+    stream.save(store, ["xsetid"])?;
     call.reply().ok();
     Ok(())
 }

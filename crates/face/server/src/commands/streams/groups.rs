@@ -6,7 +6,7 @@ use crate::failure::{Outcome, SYNTAX};
 use crate::store::Store;
 use crate::stream_id::StreamId;
 
-use super::{find, id, no_group_of, wrong_subcommand};
+use super::{find, id, look_up, no_group_of, wrong_subcommand};
 
 /// The options of XGROUP CREATE and XGROUP SETID.
 #[derive(Debug, Default)]
@@ -36,6 +36,9 @@ impl Options {
         Ok(options)
     }
 }
+
+/// The event of a consumer that is made, by any command.
+pub(super) const CONSUMER_MADE: &str = "xgroup-createconsumer";
 
 /// The stream of a subcommand that needs one.
 fn needed(stream: Option<Stream>) -> Outcome<Stream> {
@@ -79,7 +82,7 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_>) -> Outcome {
     if !stream.create_group(store, name, last, options.entries_read)? {
         return Err("BUSYGROUP Consumer Group name already exists".into());
     }
-    stream.save(store)?;
+    stream.save(store, ["xgroup-create"])?;
     call.reply().ok();
     Ok(())
 }
@@ -97,7 +100,7 @@ pub(in crate::commands) fn xgroup_setid(call: &mut Call<'_>) -> Outcome {
         _ => StreamId::parse_bound(word, 0).ok_or(super::INVALID_ID)?,
     };
     stream.set_group(store, name, last, options.entries_read)?;
-    stream.save(store)?;
+    stream.save(store, ["xgroup-setid"])?;
     call.reply().ok();
     Ok(())
 }
@@ -106,7 +109,7 @@ pub(in crate::commands) fn xgroup_destroy(call: &mut Call<'_>) -> Outcome {
     let mut stream = needed(find(call, call.arg(2))?)?;
     let name = call.arg(3);
     let was_there = stream.destroy_group(&mut call.service.store, name)?;
-    stream.save(&mut call.service.store)?;
+    stream.save(&mut call.service.store, was_there.then_some("xgroup-destroy"))?;
     call.reply().flag(was_there);
     Ok(())
 }
@@ -117,7 +120,7 @@ pub(in crate::commands) fn xgroup_createconsumer(call: &mut Call<'_>) -> Outcome
     let store = &mut call.service.store;
     let now_ms = store.now_ms;
     let (_, is_new) = stream.find_or_make_consumer(store, group, name, now_ms)?;
-    stream.save(store)?;
+    stream.save(store, is_new.then_some(CONSUMER_MADE))?;
     call.reply().flag(is_new);
     Ok(())
 }
@@ -126,14 +129,14 @@ pub(in crate::commands) fn xgroup_delconsumer(call: &mut Call<'_>) -> Outcome {
     let mut stream = with_group(call)?;
     let (group, name) = (call.arg(3), call.arg(4));
     let pending = stream.remove_consumer(&mut call.service.store, group, name)?;
-    stream.save(&mut call.service.store)?;
+    stream.save(&mut call.service.store, pending.map(|_| "xgroup-delconsumer"))?;
     call.reply().integer(pending.unwrap_or(0) as i64);
     Ok(())
 }
 
 /// The stream of an acknowledgement, if it has the group.
 fn acknowledged(call: &mut Call<'_>) -> Outcome<Option<Stream>> {
-    let Some(stream) = find(call, call.arg(1))? else { return Ok(None) };
+    let Some(stream) = look_up(call, call.arg(1))? else { return Ok(None) };
     let group = call.arg(2);
     let has_group = stream.group(&mut call.service.store, group)?.is_some();
     Ok(Some(stream).filter(|_| has_group))
@@ -150,7 +153,7 @@ pub(in crate::commands) fn xack(call: &mut Call<'_>) -> Outcome {
         call.check_ending()?;
         count += i64::from(stream.acknowledge(&mut call.service.store, group, id)?);
     }
-    stream.save(&mut call.service.store)?;
+    stream.save(&mut call.service.store, None)?;
     call.reply().integer(count);
     Ok(())
 }
@@ -159,6 +162,7 @@ pub(in crate::commands) fn xack(call: &mut Call<'_>) -> Outcome {
 pub(in crate::commands) fn xackdel(call: &mut Call<'_>) -> Outcome {
     let Deletion { references, ids } = Deletion::parse(call, 3)?;
     let (mut stream, group) = (acknowledged(call)?, call.arg(2));
+    let mut is_changed = false;
     call.reply().array(ids.len());
     for id in ids {
         call.check_ending()?;
@@ -166,14 +170,19 @@ pub(in crate::commands) fn xackdel(call: &mut Call<'_>) -> Outcome {
         let done = match &mut stream {
             Some(stream) => match stream.acknowledge(store, group, id)? {
                 // An entry that was removed before is as good as removed now.
-                true => references.delete(store, stream, id)?.max(References::DELETED),
+                true => {
+                    let done = references.delete(store, stream, id)?;
+                    is_changed |= done == References::DELETED;
+                    done.max(References::DELETED)
+                }
                 false => References::ABSENT,
             },
             None => References::ABSENT,
         };
         call.reply().integer(done);
     }
-    stream.map_or(Ok(()), |stream| stream.save(&mut call.service.store))
+    let event = is_changed.then_some("xdel");
+    stream.map_or(Ok(()), |stream| stream.save(&mut call.service.store, event))
 }
 
 /// The treatment of references to an entry that is removed: of groups in which it is pending.

@@ -40,11 +40,7 @@ fn find(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<Stream>> {
 /// The stream at a key, for a command that only reads: it counts as a hit or a miss.
 fn look_up(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<Stream>> {
     let found = find(call, key);
-    let counters = &mut call.service.counters;
-    match found {
-        Ok(None) => counters.key_misses += 1,
-        _ => counters.key_hits += 1,
-    }
+    call.note_lookup(key, !matches!(found, Ok(None)));
     found
 }
 

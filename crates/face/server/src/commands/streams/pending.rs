@@ -10,8 +10,9 @@ use crate::reply::{Protocol, Reply};
 use crate::store::Order;
 use crate::stream_id::StreamId;
 
+use super::groups::CONSUMER_MADE;
 use super::{
-    Room, counted, find, id, look_up, lower_bound, no_group, upper_bound, write_entry, write_id,
+    Room, counted, id, look_up, lower_bound, no_group, upper_bound, write_entry, write_id,
 };
 
 /// The part of what is pending that the longer form of XPENDING asks for.
@@ -175,7 +176,7 @@ fn min_idle(call: &Call<'_>, command: &str) -> Outcome<u64> {
 /// The stream with the group of a claim.
 fn claimed_from(call: &mut Call<'_>) -> Outcome<Stream> {
     let (key, group) = (call.arg(1), call.arg(2));
-    let stream = find(call, key)?.ok_or_else(|| no_group(key, group, ""))?;
+    let stream = look_up(call, key)?.ok_or_else(|| no_group(key, group, ""))?;
     match stream.group(&mut call.service.store, group)? {
         Some(_) => Ok(stream),
         None => Err(no_group(key, group, "")),
@@ -260,7 +261,7 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_>) -> Outcome {
         force: options.force,
         only_ids: options.only_ids,
     };
-    let (number, _) = stream.find_or_make_consumer(store, group, consumer, now_ms)?;
+    let (number, is_made) = stream.find_or_make_consumer(store, group, consumer, now_ms)?;
     let reader = Reader { group, consumer: number, now_ms };
     stream.note_seen(store, &reader)?;
     counted(call.out, protocol, false, |out| {
@@ -279,7 +280,7 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_>) -> Outcome {
         }
         Ok(written)
     })?;
-    stream.save(store)
+    stream.save(store, is_made.then_some(CONSUMER_MADE))
 }
 
 fn write_claimed(
@@ -324,7 +325,7 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_>) -> Outcome {
     let store = &mut call.service.store;
     let now_ms = store.now_ms;
     let how = Claiming { min_idle_ms, delivered_ms: now_ms, count: None, force: false, only_ids };
-    let (number, _) = stream.find_or_make_consumer(store, group, consumer, now_ms)?;
+    let (number, is_made) = stream.find_or_make_consumer(store, group, consumer, now_ms)?;
     let reader = Reader { group, consumer: number, now_ms };
     stream.note_seen(store, &reader)?;
     let Some(of) = stream.group(store, group)? else { return Ok(()) };
@@ -371,7 +372,7 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_>) -> Outcome {
             }
         }
     }
-    stream.save(store)?;
+    stream.save(store, is_made.then_some(CONSUMER_MADE))?;
     let mut reply = call.reply();
     reply.array(3);
     write_id(&mut reply, next.unwrap_or(StreamId::MIN));

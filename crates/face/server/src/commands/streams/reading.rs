@@ -14,6 +14,7 @@ use crate::store::Order;
 use crate::stored::Type;
 use crate::stream_id::StreamId;
 
+use super::groups::CONSUMER_MADE;
 use super::{Room, counted, id, limit, look_up, no_group, write_entry, write_id, write_range};
 
 /// A request of XREAD or XREADGROUP.
@@ -209,9 +210,7 @@ fn serve(call: &mut Call<'_>, request: &Request) -> Outcome<Served> {
     let mut count = 0;
     for (key, from) in &request.streams {
         call.check_ending()?;
-        let Some(stream) = Stream::find(&mut call.service.store, call.client.db, key)? else {
-            continue;
-        };
+        let Some(stream) = look_up(call, key)? else { continue };
         let before = call.out.len();
         let mut reply = Reply { out: call.out, protocol };
         if !is_map {
@@ -276,7 +275,7 @@ fn serve_group(
     let last = stream.last_entry(store)?;
     let Some(of) = stream.group(store, group)? else { return Ok(Served::Nothing) };
     let is_new = last.is_some_and(|last| last > of.last);
-    let (number, _) = stream.find_or_make_consumer(store, group, consumer, now_ms)?;
+    let (number, is_made) = stream.find_or_make_consumer(store, group, consumer, now_ms)?;
     let reader = Reader { group, consumer: number, now_ms };
     stream.note_seen(store, &reader)?;
     let protocol = call.client.protocol;
@@ -317,6 +316,6 @@ fn serve_group(
             Served::Replied
         }
     };
-    stream.save(store)?;
+    stream.save(store, is_made.then_some(CONSUMER_MADE))?;
     Ok(served)
 }

@@ -1,29 +1,27 @@
-//! CONFIG: the settings that clients can read, and those that they can change.
+//! The settings by the names that Redis has for them.
 
-use std::time::Duration;
-
-use crate::call::Call;
 use crate::eviction_policy::Policy;
-use crate::failure::{Failure, Outcome, SYNTAX};
-use crate::glob;
 use crate::listener;
 use crate::notifications::Events;
-use crate::number::parse_i64;
-use crate::resp::Args;
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::stored::STRING_LEN_MAX;
 use crate::{OutputLimits, SyncPolicy};
 
+use super::values::{
+    boolean, bytes, duration, integer, milliseconds, path, save_points, seconds, shown, text,
+    yes_no,
+};
+
 /// A setting by the name that Redis has for it.
-struct Parameter {
-    name: &'static str,
-    get: fn(&Service) -> String,
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    pub(super) get: fn(&Service) -> String,
     /// Changes the setting, or returns why the value is invalid; `None`: the setting is read-only.
-    set: Option<Set>,
+    pub(super) set: Option<Set>,
 }
 
-type Set = fn(&mut Settings, &[u8]) -> Result<(), String>;
+pub(super) type Set = fn(&mut Settings, &[u8]) -> Result<(), String>;
 
 const fn fixed(name: &'static str, get: fn(&Service) -> String) -> Parameter {
     Parameter { name, get, set: None }
@@ -47,15 +45,44 @@ macro_rules! limit {
     };
 }
 
-/// The longest value of a setting, in bytes: each thread has a copy.
-const VALUE_LEN_MAX: usize = 4 << 10;
 /// The longest slowlog: each command in it may take some kilobytes.
 const SLOWLOG_LEN_MAX: i64 = 100_000;
 
 /// The least memory of a Lua state: its libraries take some of it.
 const SCRIPT_MEMORY_MIN: usize = 4 << 20;
 
-static PARAMETERS: &[Parameter] = &[
+pub(super) static PARAMETERS: &[Parameter] = &[
+    settable(
+        "acl-pubsub-default",
+        |service| {
+            if service.settings.acl_all_channels { "allchannels" } else { "resetchannels" }
+                .to_owned()
+        },
+        |settings, value| {
+            settings.acl_all_channels = match value.to_ascii_lowercase().as_slice() {
+                b"allchannels" => true,
+                b"resetchannels" => false,
+                _ => {
+                    let why =
+                        "argument(s) must be one of the following: allchannels, resetchannels";
+                    return Err(why.to_owned());
+                }
+            };
+            Ok(())
+        },
+    ),
+    fixed("aclfile", |service| {
+        let file = service.settings.acl_file.as_ref();
+        file.map_or_else(String::new, |file| file.display().to_string())
+    }),
+    settable(
+        "acllog-max-len",
+        |service| service.settings.acl_log_len_max.to_string(),
+        |settings, value| {
+            settings.acl_log_len_max = integer(value, 0..=SLOWLOG_LEN_MAX)? as usize;
+            Ok(())
+        },
+    ),
     fixed("appendfsync", |service| {
         let name = match service.settings.sync {
             SyncPolicy::Always => "always",
@@ -254,6 +281,14 @@ static PARAMETERS: &[Parameter] = &[
         },
     ),
     settable(
+        "protected-mode",
+        |service| yes_no(service.settings.protected_mode),
+        |settings, value| {
+            settings.protected_mode = boolean(value)?;
+            Ok(())
+        },
+    ),
+    settable(
         "requirepass",
         |service| service.settings.requirepass.clone().unwrap_or_default(),
         |settings, value| {
@@ -281,13 +316,9 @@ static PARAMETERS: &[Parameter] = &[
     ),
     settable(
         "script-rollback",
-        |service| if service.settings.scripts.rolls_back { "yes" } else { "no" }.to_owned(),
+        |service| yes_no(service.settings.scripts.rolls_back),
         |settings, value| {
-            settings.scripts.rolls_back = match value.to_ascii_lowercase().as_slice() {
-                b"yes" => true,
-                b"no" => false,
-                _ => return Err("argument must be 'yes' or 'no'".to_owned()),
-            };
+            settings.scripts.rolls_back = boolean(value)?;
             Ok(())
         },
     ),
@@ -348,6 +379,49 @@ static PARAMETERS: &[Parameter] = &[
         },
     ),
     settable(
+        "tls-auth-clients",
+        |service| service.settings.tls.options.auth_clients.to_string(),
+        |settings, value| {
+            settings.tls.options.auth_clients = text(value)?.parse()?;
+            Ok(())
+        },
+    ),
+    settable(
+        "tls-ca-cert-file",
+        |service| shown(&service.settings.tls.options.ca_cert_file),
+        |settings, value| {
+            settings.tls.options.ca_cert_file = path(value)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "tls-cert-file",
+        |service| shown(&service.settings.tls.options.cert_file),
+        |settings, value| {
+            settings.tls.options.cert_file = path(value)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "tls-key-file",
+        |service| shown(&service.settings.tls.options.key_file),
+        |settings, value| {
+            settings.tls.options.key_file = path(value)?;
+            Ok(())
+        },
+    ),
+    fixed("tls-port", |service| service.settings.tls.options.port.unwrap_or(0).to_string()),
+    settable(
+        "tls-protocols",
+        |service| service.settings.tls.options.protocols.to_string(),
+        |settings, value| {
+            settings.tls.options.protocols = text(value)?.parse()?;
+            Ok(())
+        },
+    ),
+    fixed("unixsocket", |service| service.settings.unix_socket.clone()),
+    fixed("unixsocketperm", |service| format!("{:o}", service.settings.unix_socket_mode)),
+    settable(
         "zset-max-listpack-entries",
         |service| service.settings.inline_limits.sorted_set_entries.to_string(),
         set_sorted_set_entries,
@@ -377,166 +451,6 @@ static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
-/// Settings that Redis has and this server has not, or not as one that could be another.
-#[rustfmt::skip]
-static OTHER_NAMES: &[&str] = &[
-    "acl-pubsub-default", "aclfile", "acllog-max-len", "active-defrag-cycle-max",
-    "active-defrag-cycle-min", "active-defrag-ignore-bytes", "active-defrag-max-scan-fields", "active-defrag-threshold-lower",
-    "active-defrag-threshold-upper", "active-expire-effort", "activedefrag", "activerehashing",
-    "always-show-logo", "aof-disable-auto-gc", "aof-load-truncated", "aof-rewrite-incremental-fsync",
-    "aof-timestamp-enabled", "aof-use-rdb-preamble", "aof_rewrite_cpulist", "appenddirname",
-    "appendfilename", "auto-aof-rewrite-min-size", "auto-aof-rewrite-percentage", "bgsave_cpulist",
-    "bind-source-addr", "bio_cpulist", "cluster-allow-pubsubshard-when-down",
-    "cluster-allow-reads-when-down", "cluster-allow-replica-migration", "cluster-announce-bus-port", "cluster-announce-hostname",
-    "cluster-announce-ip", "cluster-announce-port", "cluster-announce-tls-port", "cluster-config-file",
-    "cluster-enabled", "cluster-link-sendbuf-limit", "cluster-migration-barrier", "cluster-node-timeout",
-    "cluster-port", "cluster-preferred-endpoint-type", "cluster-replica-no-failover", "cluster-replica-validity-factor",
-    "cluster-require-full-coverage", "cluster-slave-no-failover", "cluster-slave-validity-factor", "crash-log-enabled",
-    "crash-memcheck-enabled", "daemonize", "dbfilename", "disable-thp",
-    "dynamic-hz", "enable-module-command", "enable-protected-configs",
-    "hz", "ignore-warnings", "io-threads", "io-threads-do-reads",
-    "jemalloc-bg-thread", "latency-tracking", "latency-tracking-info-percentiles", "lazyfree-lazy-eviction",
-    "lazyfree-lazy-expire", "lazyfree-lazy-server-del", "lazyfree-lazy-user-del", "lazyfree-lazy-user-flush",
-    "logfile", "loglevel",
-    "masterauth", "masteruser", 
-    "min-replicas-max-lag", "min-replicas-to-write", "min-slaves-max-lag", "min-slaves-to-write",
-    "no-appendfsync-on-rewrite", "oom-score-adj", "oom-score-adj-values",
-    "pidfile", "proc-title-template", "propagation-error-behavior", "protected-mode",
-    "rdb-del-sync-files", "rdb-save-incremental-fsync", "rdbchecksum", "rdbcompression",
-    "repl-backlog-size", "repl-backlog-ttl", "repl-disable-tcp-nodelay", "repl-diskless-load",
-    "repl-diskless-sync", "repl-diskless-sync-delay", "repl-diskless-sync-max-replicas", "repl-ping-replica-period",
-    "repl-ping-slave-period", "repl-timeout", "replica-announce-ip", "replica-announce-port",
-    "replica-announced", "replica-ignore-disk-write-errors", "replica-ignore-maxmemory", "replica-lazy-flush",
-    "replica-priority", "replica-read-only", "replica-serve-stale-data", "replicaof",
-    "sanitize-dump-payload", "server_cpulist", "set-proc-title",
-    "shutdown-on-sigint", "shutdown-on-sigterm", "shutdown-timeout", "slave-announce-ip",
-    "slave-announce-port", "slave-ignore-maxmemory", "slave-lazy-flush", "slave-priority",
-    "slave-read-only", "slave-serve-stale-data", "slaveof", "socket-mark-id",
-    "stop-writes-on-bgsave-error", "supervised", "syslog-enabled", "syslog-facility", "syslog-ident", "tcp-backlog",
-    "tls-auth-clients", "tls-ca-cert-dir", "tls-ca-cert-file", "tls-cert-file",
-    "tls-ciphers", "tls-ciphersuites", "tls-client-cert-file", "tls-client-key-file",
-    "tls-client-key-file-pass", "tls-cluster", "tls-dh-params-file", "tls-key-file",
-    "tls-key-file-pass", "tls-port", "tls-prefer-server-ciphers", "tls-protocols",
-    "tls-replication", "tls-session-cache-size", "tls-session-cache-timeout", "tls-session-caching",
-    "unixsocket", "unixsocketperm",
-];
-
-pub(super) fn get(call: &mut Call<'_>) -> Outcome {
-    let patterns = call.args.from(2);
-    let mut found = Vec::new();
-    for parameter in PARAMETERS {
-        let name = parameter.name.as_bytes();
-        for pattern in patterns {
-            let matches =
-                glob::matches_ignoring_case(pattern, name, || call.check_ending().is_ok());
-            call.check_ending()?;
-            if matches {
-                // A name that the client gives comes back as it gave it.
-                let name = if pattern.eq_ignore_ascii_case(name) { pattern } else { name };
-                found.push((name, (parameter.get)(call.service)));
-                break;
-            }
-        }
-    }
-    let mut reply = call.reply();
-    reply.map(found.len());
-    for (name, value) in found {
-        reply.bulk(name);
-        reply.bulk(value.as_bytes());
-    }
-    Ok(())
-}
-
-/// Changes all of some settings, or none of them.
-pub(super) fn set(call: &mut Call<'_>) -> Outcome {
-    if call.args.len() % 2 == 1 {
-        return Err(SYNTAX.into());
-    }
-    let words = call.args.from(2);
-    call.service.change(|common| {
-        let settings = change(&common.settings, words)?;
-        common.settings = settings;
-        Outcome::Ok(())
-    })?;
-    // The clients of other threads are treated alike.
-    call.client.authenticated |= call.service.settings.requirepass.is_some();
-    call.reply().ok();
-    Ok(())
-}
-
-/// Refuses a setting, as Redis does: an error in the request is reported with the client's word, and an invalid value
-/// with the setting's name.
-fn failed(name: &[u8], why: &str) -> Failure {
-    let text = "ERR CONFIG SET failed (possibly related to argument '";
-    Failure::quoting(text, name, &format!("') - {why}"))
-}
-
-const IMMUTABLE: &str = "can't set immutable config";
-
-/// The settings as `words` change them.
-fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> {
-    let mut settings = settings.clone();
-    let mut seen: Vec<&str> = Vec::new();
-    let mut words = words.iter();
-    while let (Some(word), Some(value)) = (words.next(), words.next()) {
-        let parameter = PARAMETERS.iter().find(|parameter| crate::call::is(word, parameter.name));
-        let Some(parameter) = parameter else {
-            if OTHER_NAMES.iter().any(|known| crate::call::is(word, known)) {
-                return Err(failed(word, IMMUTABLE));
-            }
-            let text = "ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err(Failure::quoting(text, word, "'"));
-        };
-        if seen.contains(&parameter.name) {
-            return Err(failed(word, "duplicate parameter"));
-        }
-        seen.push(parameter.name);
-        let set = parameter.set.ok_or_else(|| failed(word, IMMUTABLE))?;
-        let changed = match value.len() {
-            0..=VALUE_LEN_MAX => set(&mut settings, value),
-            _ => Err(format!("argument must not be longer than {VALUE_LEN_MAX} bytes")),
-        };
-        changed.map_err(|why| failed(parameter.name.as_bytes(), &why))?;
-    }
-    Ok(settings)
-}
-
-pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
-    call.service.change(|common| common.resets += 1);
-    call.reply().ok();
-    Ok(())
-}
-
-pub(super) fn rewrite(_: &mut Call<'_>) -> Outcome {
-    Err("ERR The server is running without a config file".into())
-}
-
-pub(super) fn help(call: &mut Call<'_>) -> Outcome {
-    call.reply().simples(&[
-        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "GET <pattern> [<pattern> ...]",
-        "    Returns the parameters that match.",
-        "SET <parameter> <value> [<parameter> <value> ...]",
-        "    Changes parameters.",
-        "RESETSTAT",
-        "    Sets the counters of INFO to zero.",
-        "REWRITE",
-        "    Is refused: there is no config file.",
-        "HELP",
-        "    Prints this help.",
-    ]);
-    Ok(())
-}
-
-fn integer(value: &[u8], range: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
-    let number = parse_i64(value).ok_or("argument couldn't be parsed into an integer")?;
-    if range.contains(&number) {
-        Ok(number)
-    } else {
-        Err(format!("argument must be between {} and {} inclusive", range.start(), range.end()))
-    }
-}
-
 fn set_list_size(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
     let range = i64::from(i32::MIN)..=i64::from(i32::MAX);
     settings.inline_limits.list_size = integer(value, range)?;
@@ -551,44 +465,6 @@ fn set_sorted_set_entries(settings: &mut Settings, value: &[u8]) -> Result<(), S
 fn set_sorted_set_value(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
     settings.inline_limits.sorted_set_value = bytes(value, 0..=i64::MAX as usize)?;
     Ok(())
-}
-
-/// Milliseconds; 0: no limit.
-fn milliseconds(value: &[u8]) -> Result<Duration, String> {
-    Ok(Duration::from_millis(integer(value, 0..=i64::MAX)? as u64))
-}
-
-/// Seconds; 0: for ever.
-fn duration(value: &[u8]) -> Result<Option<Duration>, String> {
-    let seconds = integer(value, 0..=i64::from(i32::MAX))? as u64;
-    Ok(Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero()))
-}
-
-fn seconds(time: Option<Duration>) -> String {
-    time.map_or(0, |time| time.as_secs()).to_string()
-}
-
-/// A size in bytes, or with one of Redis' units: `k` is 1000, `kb` is 1024.
-fn bytes(value: &[u8], range: std::ops::RangeInclusive<usize>) -> Result<usize, String> {
-    let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let unit = match value[digits..].to_ascii_lowercase().as_slice() {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => 0,
-    };
-    let number = parse_i64(&value[..digits]).and_then(|number| usize::try_from(number).ok());
-    let bytes = number.and_then(|number| number.checked_mul(unit)).filter(|_| unit > 0);
-    let bytes = bytes.ok_or("argument must be a memory value")?;
-    if range.contains(&bytes) {
-        Ok(bytes)
-    } else {
-        Err(format!("argument must be between {} and {} inclusive", range.start(), range.end()))
-    }
 }
 
 /// Limits by class: `normal <hard> <soft> <seconds>`. The class of replicas, which no client is of, may be named, too.
@@ -617,41 +493,4 @@ fn set_output_limits(settings: &mut Settings, value: &[u8]) -> Result<(), String
         }
     }
     Ok(())
-}
-
-/// Pairs of seconds and changes.
-fn save_points(value: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(value).ok()?;
-    let numbers: Vec<_> = text.split_ascii_whitespace().collect();
-    let pairs = numbers.chunks(2).all(|pair| {
-        matches!(pair, [seconds, changes]
-            if parse_i64(seconds.as_bytes()).is_some_and(|seconds| seconds > 0)
-                && parse_i64(changes.as_bytes()).is_some_and(|changes| changes >= 0))
-    });
-    pairs.then(|| numbers.join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        let parse = |text: &str| bytes(text.as_bytes(), 1..=1 << 40);
-        assert_eq!(parse("512mb"), Ok(512 << 20));
-        assert_eq!(parse("1K"), Ok(1000));
-        assert_eq!(parse("7"), Ok(7));
-        for text in ["", "mb", "1tb", "-1", "1 mb", "0", "99999999999gb"] {
-            assert!(parse(text).is_err(), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn save_points_are_pairs() {
-        assert_eq!(save_points(b"3600 1  300 100").as_deref(), Some("3600 1 300 100"));
-        assert_eq!(save_points(b"").as_deref(), Some(""));
-        for text in ["100", "0 1", "1 -1", "a b", "1 2 3"] {
-            assert_eq!(save_points(text.as_bytes()), None, "{text:?}");
-        }
-    }
 }

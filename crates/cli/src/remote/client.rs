@@ -1,4 +1,4 @@
-//! A client of a server, for `backup --server`.
+//! A client of a server.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -9,15 +9,6 @@ use crate::{Error, Result};
 
 /// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A piece of a backup is the longest reply.
-const LIMITS: Limits = Limits {
-    line_len_max: 1 << 20,
-    string_len_max: 1 << 20,
-    items_max: 0,
-    depth_max: 0,
-    queue_len_max: 1 << 20,
-};
-
 /// A connection to a server.
 pub(crate) struct Client {
     connection: halite_resp_client::Client,
@@ -28,8 +19,8 @@ pub(crate) struct Client {
 impl Client {
     /// Connects to `address`, a host and a port, and says the password if there is one.
     pub(crate) fn connect(address: &str, password: Option<&str>) -> Result<Self> {
-        let connection = halite_resp_client::Client::connect(address, PATIENCE, LIMITS);
-        let connection = connection.map_err(|error| Error::io(address, error))?;
+        let connection = halite_resp_client::Client::connect(address, PATIENCE, Limits::default());
+        let connection = connection.map_err(|error| not_reached(address, error))?;
         let mut client = Self { connection, address: address.to_owned() };
         if let Some(password) = password {
             // With the user's name, a server that has no password takes any.
@@ -38,17 +29,32 @@ impl Client {
         Ok(client)
     }
 
+    /// The server's address.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Sends a request, and returns its reply; `None` if that is nil.
     ///
     /// # Errors
     /// The server's error reply; a missing reply.
     pub(crate) fn call(&mut self, words: &[&[u8]]) -> Result<Option<Vec<u8>>> {
+        match self.ask(words)? {
+            Reply::Status(text) => Ok(Some(text.into_bytes())),
+            Reply::Null => Ok(None),
+            Reply::Bulk(bytes) => Ok(Some(bytes)),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// Sends a request, and returns its reply of any kind but an error.
+    ///
+    /// # Errors
+    /// Those of [`Client::call`].
+    pub(crate) fn ask(&mut self, words: &[&[u8]]) -> Result<Reply> {
         match self.connection.call(words) {
-            Ok(Reply::Status(text)) => Ok(Some(text.into_bytes())),
             Ok(Reply::Error(text)) => Err(Error::input(&self.address, refusal(&text))),
-            Ok(Reply::Null) => Ok(None),
-            Ok(Reply::Bulk(bytes)) => Ok(Some(bytes)),
-            Ok(_) => Err(self.strange("it is of no kind that is expected")),
+            Ok(reply) => Ok(reply),
             Err(error) => Err(match error.kind() {
                 ErrorKind::UnexpectedEof => self.strange("it ended early"),
                 ErrorKind::InvalidData => self.strange(&error.to_string()),
@@ -57,10 +63,21 @@ impl Client {
         }
     }
 
+    /// The error for a reply of another kind than the request has.
+    pub(crate) fn unexpected(&self) -> Error {
+        self.strange("it is of no kind that is expected")
+    }
+
     fn strange(&self, why: &str) -> Error {
         let why = format!("its reply is not that of a Halite server: {why}; name another address");
         Error::input(&self.address, why)
     }
+}
+
+/// The error for a server that is not there.
+fn not_reached(address: &str, error: std::io::Error) -> Error {
+    let why = format!("{error}; start the server with `halite serve`, or name another address");
+    Error::input(address, why)
 }
 
 /// A server's error reply, with the remedy if this program knows it.

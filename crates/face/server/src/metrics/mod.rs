@@ -4,6 +4,8 @@
 //! and the database's statistics: no client waits for it, and no connection waits for a slow one. The number of
 //! connections, the length of their requests, and their duration are bounded.
 
+mod commands;
+
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -286,6 +288,7 @@ impl Metrics {
             let name = format!("halite_{name}_total");
             by_thread(&name, "counter", help, &|at| value(&notes[at].counters));
         }
+        commands::write(&self.shared.commands.since_start(), &mut text);
         text
     }
 }

@@ -1,0 +1,210 @@
+//! Keys on their way to another server, for MIGRATE.
+//!
+//! A [`Job`] has the requests, encoded. It connects, sends them in groups, and reads the replies; every wait for the other
+//! server ends after the client's timeout. It runs on a thread of its own, and when that has ended, the thread of the server
+//! is woken whose client waits ([`Migration`]). If the client goes, the thread ends by itself, and no key is removed.
+
+use std::io::{BufReader, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use halite_resp_client::{Limits, Reply, read_reply};
+
+use crate::lock::lock;
+use crate::shared::Shared;
+
+/// Migrations at the same time, each of which has a thread.
+const MIGRATIONS_MAX: usize = 16;
+
+/// Bytes of requests that are sent before their replies are read, and how many these are at most.
+const GROUP_LEN: usize = 1 << 20;
+const GROUP_COUNT: usize = 256;
+
+const CONNECTING: &str = "IOERR error or timeout connecting to the client";
+const WRITING: &str = "IOERR error or timeout writing to target instance";
+const READING: &str = "IOERR error or timeout reading to target instance";
+const ENDING: &str = "IOERR this server is shutting down";
+
+/// Limits of replies: they are one line.
+const LIMITS: Limits = Limits {
+    line_len_max: 4096,
+    string_len_max: 4096,
+    items_max: 16,
+    depth_max: 2,
+    queue_len_max: 0,
+};
+
+/// The requests for another server.
+pub(crate) struct Job {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// How long each wait for the other server may take.
+    pub(crate) timeout: Duration,
+    /// The requests before those for keys: if one is refused, it is over.
+    pub(crate) opening: Vec<Vec<u8>>,
+    /// A request for each key.
+    pub(crate) restores: Vec<Vec<u8>>,
+}
+
+/// The outcome of a job.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// By key: whether the other server said that it has it.
+    pub(crate) arrived: Vec<bool>,
+    /// The first failure, as a reply.
+    pub(crate) failure: Option<String>,
+}
+
+/// A key that is sent.
+#[derive(Debug)]
+pub(crate) struct SentKey {
+    pub(crate) key: Vec<u8>,
+    /// The digest of its payload.
+    pub(crate) digest: u128,
+    pub(crate) deadline: Option<u64>,
+}
+
+impl Job {
+    /// Sends all, unless the server `must_end`.
+    pub(crate) fn run(&self, must_end: impl Fn() -> bool) -> Sent {
+        let mut sent = Sent::default();
+        if let Err(why) = self.send(&mut sent, must_end) {
+            sent.failure.get_or_insert(why);
+        }
+        sent
+    }
+
+    fn send(&self, sent: &mut Sent, must_end: impl Fn() -> bool) -> Result<(), String> {
+        let stream = self.connect().ok_or(CONNECTING)?;
+        let mut input = BufReader::new(&stream);
+        let mut reply = || read_reply(&mut input, &LIMITS).map_err(|_| READING.to_owned());
+        for request in &self.opening {
+            (&stream).write_all(request).map_err(|_| WRITING)?;
+            if let Reply::Error(why) = reply()? {
+                return Err(refused(&why));
+            }
+        }
+        let mut left = &self.restores[..];
+        while !left.is_empty() {
+            if must_end() {
+                return Err(ENDING.to_owned());
+            }
+            let (group, behind) = left.split_at(group_count(left));
+            for request in group {
+                (&stream).write_all(request).map_err(|_| WRITING)?;
+            }
+            for _ in group {
+                let why = match reply()? {
+                    Reply::Error(why) => Some(why),
+                    _ => None,
+                };
+                sent.arrived.push(why.is_none());
+                if let Some(why) = why {
+                    sent.failure.get_or_insert_with(|| refused(&why));
+                }
+            }
+            left = behind;
+        }
+        Ok(())
+    }
+
+    fn connect(&self) -> Option<TcpStream> {
+        let mut addrs = (self.host.as_str(), self.port).to_socket_addrs().ok()?;
+        let stream = addrs.find_map(|addr| TcpStream::connect_timeout(&addr, self.timeout).ok())?;
+        stream.set_read_timeout(Some(self.timeout)).ok()?;
+        stream.set_write_timeout(Some(self.timeout)).ok()?;
+        stream.set_nodelay(true).ok()?;
+        Some(stream)
+    }
+}
+
+/// How many of the first requests are sent together.
+fn group_count(requests: &[Vec<u8>]) -> usize {
+    let mut len = 0;
+    let fits = |request: &&Vec<u8>| {
+        len += request.len();
+        len <= GROUP_LEN
+    };
+    requests.iter().take(GROUP_COUNT).take_while(fits).count().max(1)
+}
+
+fn refused(why: &str) -> String {
+    format!("ERR Target instance replied with error: {}", why.trim_end())
+}
+
+/// A migration that a client waits for.
+#[derive(Debug)]
+pub(crate) struct Migration {
+    keys: Vec<SentKey>,
+    sent: Arc<Mutex<Option<Sent>>>,
+}
+
+impl Migration {
+    /// Lets a thread of its own do the job. When it has ended, thread `waiter` of the server is woken.
+    pub(crate) fn begin(
+        job: Job,
+        keys: Vec<SentKey>,
+        shared: &Arc<Shared>,
+        waiter: usize,
+    ) -> Result<Self, String> {
+        let sent = Arc::default();
+        let report = Report { sent: Arc::clone(&sent), shared: Arc::clone(shared), waiter };
+        if shared.migrations.fetch_add(1, Ordering::AcqRel) >= MIGRATIONS_MAX {
+            return Err("too many clients migrate keys; try again later".to_owned());
+        }
+        let run = move || {
+            let report = report;
+            let done = job.run(|| report.shared.ending.has_begun());
+            *lock(&report.sent) = Some(done);
+        };
+        let builder = thread::Builder::new().name("halite-migrate".to_owned());
+        builder.spawn(run).map_err(|error| format!("no thread for it: {error}"))?;
+        Ok(Self { keys, sent })
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_ready(&self) -> bool {
+        lock(&self.sent).is_some()
+    }
+
+    /// The outcome, if it has ended.
+    pub(crate) fn ended(&self) -> Option<Sent> {
+        lock(&self.sent).take()
+    }
+
+    /// The keys that were sent.
+    pub(crate) fn into_keys(self) -> Vec<SentKey> {
+        self.keys
+    }
+}
+
+/// Reports the end when it is dropped, however the thread ended.
+struct Report {
+    sent: Arc<Mutex<Option<Sent>>>,
+    shared: Arc<Shared>,
+    waiter: usize,
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        let failed = || Sent { failure: Some(WRITING.to_owned()), ..Sent::default() };
+        lock(&self.sent).get_or_insert_with(failed);
+        self.shared.migrations.fetch_sub(1, Ordering::AcqRel);
+        self.shared.ring_one(self.waiter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_grouped_by_their_bytes_and_their_number() {
+        assert_eq!(group_count(&vec![vec![0; 10]; 1000]), GROUP_COUNT);
+        assert_eq!(group_count(&vec![vec![0; GROUP_LEN / 2]; 3]), 2);
+        assert_eq!(group_count(&vec![vec![0; GROUP_LEN + 1]; 3]), 1);
+    }
+}

@@ -1,0 +1,43 @@
+//! Lists, and how they are sorted.
+
+use super::{Pattern, exact};
+
+/// The patterns of commands on lists.
+pub(super) const PATTERNS: &[Pattern] = &[
+    exact("{LPUSH|RPUSH} <x:list> <element>..."),
+    exact("{LPUSH|RPUSH} <x:list> <element>..."),
+    exact("{LPUSH|RPUSH} <x:list> <value>..."),
+    exact("{LPUSHX|RPUSHX} <x:list> <element>..."),
+    exact("{LPUSH|RPUSH} <key> <element>..."),
+    exact("{LPOP|RPOP} <x:list> [<int>]"),
+    exact("{LPOP|RPOP} <x:list>"),
+    exact("LLEN <x:list>"),
+    exact("LRANGE <x:list> 0 -1"),
+    exact("LRANGE <x:list> <int> <int>"),
+    exact("LINDEX <x:list> <int>"),
+    exact("LSET <x:list> <int> <element>"),
+    exact("LINSERT <x:list> {BEFORE|AFTER|X} <element> <element>"),
+    exact("LREM <x:list> <int> <element>"),
+    exact("LTRIM <x:list> <int> <int>"),
+    exact("LTRIM <x:list> 0 40"),
+    exact("LPOS <x:list> <element> [RANK <int>] [COUNT <int>] [MAXLEN <int>]"),
+    exact("LPOS <x:list> <element> {RANK <int>|COUNT <int>|MAXLEN <int>|X}..."),
+    exact("LMOVE <x:list> <x:list> {LEFT|RIGHT} {LEFT|RIGHT}"),
+    exact("LMOVE <x:list> <key> {LEFT|RIGHT} {LEFT|RIGHT|X}"),
+    exact("RPOPLPUSH <x:list> <x:list>"),
+    exact("LMPOP {1 <x:list>|2 <x:list> <x:list>|<int> <x:list>} {LEFT|RIGHT|X} [COUNT <int>]"),
+    exact("{BLPOP|BRPOP} <x:list> <x:list> 0.001"),
+    exact("BLMOVE <x:list> <x:list> {LEFT|RIGHT} {LEFT|RIGHT} 0.001"),
+    exact("BLMPOP 0.001 2 <x:list> <x:list> {LEFT|RIGHT} [COUNT <int>]"),
+    exact("SORT <x:list> ALPHA [DESC] [LIMIT <int> <int>] [STORE <x:list>]"),
+    exact("SORT <x:list> [ASC|DESC|ALPHA|LIMIT <int> <int>|BY nosort|GET #]..."),
+    exact("SORT <x:number> [DESC] [LIMIT <int> <int>] [BY key:*] [GET key:*] [GET #]"),
+    exact("SORT_RO <x:number> [DESC] [LIMIT <int> <int>]"),
+    exact("RPUSH <x:number> <int>..."),
+    exact("LTRIM <x:number> -9 -1"),
+    exact("OBJECT ENCODING <x:list>"),
+    exact("TYPE <x:list>"),
+    exact("COPY <x:list> <x:list> [REPLACE]"),
+    exact("RENAME <x:list> <x:list>"),
+    exact("DEL <x:list>"),
+];
