@@ -230,7 +230,7 @@ mod tests {
              unixsocketperm 700\nrequirepass 'Sesame'\nmaxclients 50\nappendfsync everysec\n\
              save 3600 1\nsave 300 100\nnotify-keyspace-events \"\"\nhash-max-listpack-entries 7\n\
              client-output-buffer-limit normal 1mb 0 0\nclient-output-buffer-limit pubsub 2mb 1mb 60\n\
-             protected-mode no\nmaxmemory-policy noeviction\n",
+             protected-mode no\nmaxmemory-policy allkeys-lru\n",
         )
         .unwrap();
         assert!(notes.is_empty(), "{notes:?}");
@@ -247,6 +247,7 @@ mod tests {
             ("save", "3600 1 300 100"),
             ("notify-keyspace-events", ""),
             ("hash-max-listpack-entries", "7"),
+            ("maxmemory-policy", "allkeys-lru"),
         ];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(config.settings, expected);

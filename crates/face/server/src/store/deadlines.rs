@@ -386,6 +386,8 @@ impl Deadlines {
             if walk.position == 0 {
                 let next = std::mem::replace(&mut walk.first, NEVER);
                 self.set_first(&start, next);
+                // The next round would find those again that are due: they are still there.
+                break;
             }
         }
         Ok(due)
