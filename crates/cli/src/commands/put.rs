@@ -60,12 +60,10 @@ pub(crate) struct Put {
 
 impl Put {
     pub(crate) fn run(&self) -> Result<()> {
+        if self.server.is_given() && self.key.is_some() && self.file.is_some() {
+            return Err(Error::Usage("--file: the value is there already; leave one out".into()));
+        }
         if let Some(mut server) = self.server.connect_in(&self.place)? {
-            if self.key.is_some() && self.file.is_some() {
-                return Err(Error::Usage(
-                    "--file: the value is there already; leave one out".into(),
-                ));
-            }
             let key = self.escapes.key(self.place.first())?;
             return server.put(&key, &self.value(self.key.as_ref())?);
         }

@@ -12,8 +12,6 @@ pub(crate) struct Counters {
     /// How often something was read from a client, and sent to one.
     pub(crate) reads: u64,
     pub(crate) writes: u64,
-    /// Passwords that were wrong.
-    pub(crate) denied_auths: u64,
     pub(crate) key_hits: u64,
     pub(crate) key_misses: u64,
     pub(crate) syncs: u64,
@@ -73,7 +71,6 @@ impl Counters {
         self.output_bytes += other.output_bytes;
         self.reads += other.reads;
         self.writes += other.writes;
-        self.denied_auths += other.denied_auths;
         self.key_hits += other.key_hits;
         self.key_misses += other.key_misses;
         self.syncs += other.syncs;

@@ -65,9 +65,20 @@ pub(crate) struct Entry {
 pub(crate) struct AclLog {
     entries: VecDeque<Entry>,
     next_id: u64,
+    /// By reason: since the start, or since [`AclLog::reset_counts`].
+    counts: [u64; 4],
 }
 
 impl AclLog {
+    /// How many requests were refused for this reason.
+    pub(crate) fn count(&self, reason: Reason) -> u64 {
+        self.counts[reason as usize]
+    }
+
+    pub(crate) fn reset_counts(&mut self) {
+        self.counts = [0; 4];
+    }
+
     /// Adds a refusal, and keeps at most `len_max`.
     pub(crate) fn add(
         &mut self,
@@ -77,6 +88,7 @@ impl AclLog {
         now_ms: u64,
         len_max: usize,
     ) {
+        self.counts[reason as usize] += 1;
         let shorten = |bytes: &[u8]| bytes[..bytes.len().min(SHOWN_LEN_MAX)].to_vec();
         let (object, user) = (shorten(object), shorten(user));
         let is_same = |entry: &Entry| {

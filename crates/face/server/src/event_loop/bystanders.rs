@@ -24,7 +24,7 @@ const NEWCOMERS_MAX: usize = 64;
 
 /// The connections of a thread, lent to its service.
 #[derive(Default)]
-struct Bystanders {
+pub(super) struct Bystanders {
     connections: Vec<Option<Box<Connection>>>,
     listeners: Vec<Listener>,
     newcomers: Vec<Newcomer>,
@@ -129,20 +129,23 @@ impl EventLoop {
     /// Lends the connections to the service.
     pub(super) fn lend_connections(&mut self) {
         self.service.answer_bystanders = answer;
-        self.service.bystanders = Some(Box::new(Bystanders {
+        let mut lent = self.lent.take().unwrap_or_default();
+        *lent = Bystanders {
             connections: mem::take(&mut self.connections),
             listeners: mem::take(&mut self.listeners),
             newcomers: Vec::new(),
             next_client_id: self.next_client_id,
             have_been_served: false,
-        }));
+        };
+        self.service.bystanders = Some(lent);
     }
 
     /// Takes the connections back, and those that have come meanwhile.
     pub(super) fn take_connections_back(&mut self) {
         let lent = self.service.bystanders.take().map(|lent| lent.downcast::<Bystanders>());
-        let Some(Ok(bystanders)) = lent else { return };
-        let bystanders = *bystanders;
+        let Some(Ok(mut lent)) = lent else { return };
+        let bystanders = mem::take(&mut *lent);
+        self.lent = Some(lent);
         self.connections = bystanders.connections;
         self.listeners = bystanders.listeners;
         self.next_client_id = bystanders.next_client_id;

@@ -32,6 +32,8 @@ use std::time::{Duration, Instant};
 use halite::Domain;
 use mio::{Events, Interest, Poll, Token};
 
+use bystanders::Bystanders;
+
 use crate::ahead::{AHEAD, Ahead};
 use crate::board::Note;
 use crate::client::Client;
@@ -79,6 +81,8 @@ pub(crate) struct EventLoop {
     listeners: Vec<Listener>,
     spare: Spare,
     service: Service,
+    /// What lends the connections to a script, while none runs.
+    lent: Option<Box<Bystanders>>,
     shared: Arc<Shared>,
     /// The other threads, if there are any.
     peers: Option<Box<Peers>>,
@@ -148,6 +152,7 @@ impl EventLoop {
             shared: Arc::clone(&service.shared),
             service,
             peers,
+            lent: None,
             connections: Vec::new(),
             free: Vec::new(),
             ahead: Ahead::default(),

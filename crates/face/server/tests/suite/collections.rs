@@ -12,6 +12,20 @@ on_threads! {
     collections_expire
     a_failed_command_changes_nothing
     any_stored_bytes_are_answered
+    a_read_of_several_keys_passes_over_other_types
+}
+
+fn a_read_of_several_keys_passes_over_other_types() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[
+        ("SET a 1", "+OK"),
+        ("RPUSH l x", ":1"),
+        ("HSET h f v", ":1"),
+        ("MGET a l h none", "[\"1\", nil, nil, nil]"),
+        ("RPUSH by a l", ":2"),
+        ("SORT by BY nosort GET *", "[\"1\", nil]"),
+    ]);
 }
 
 fn encoding(client: &mut Client, key: &str, expected: &str) {

@@ -13,6 +13,9 @@ const EVERY: Duration = Duration::from_millis(200);
 const GROWTH_MAX: f64 = 1.25;
 const BYTES_MAX: u64 = 32 << 20;
 
+/// The halves of a shorter soak are not compared: in its first one the store is still filling.
+const SOAK_MIN: Duration = Duration::from_secs(90);
+
 /// A life that is at least as long is compared with itself, without the time in which its caches fill.
 const LONG: Duration = Duration::from_secs(60);
 const WARM: Duration = Duration::from_secs(20);
@@ -78,6 +81,9 @@ impl Memory {
     /// The most of the soak's first half and of its second, without the first tenth, in which the store fills, and
     /// without servers older than those of the other half.
     fn halves_at_one_age(&self) -> (u64, u64) {
+        if self.0.last().is_none_or(|last| last.at < SOAK_MIN) {
+            return (0, 0);
+        }
         let settled = &self.0[self.0.len() / 10..];
         let (first, second) = settled.split_at(settled.len() / 2);
         let oldest =

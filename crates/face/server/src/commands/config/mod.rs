@@ -17,6 +17,7 @@ use crate::call::{Call, is};
 use crate::config_file;
 use crate::failure::{Outcome, SYNTAX};
 use crate::glob;
+use crate::lock::lock;
 
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let patterns = call.args.from(2);
@@ -66,6 +67,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
     call.service.shared.commands.reset();
+    lock(&call.service.shared.acl_log).reset_counts();
     call.service.change(|common| common.resets += 1);
     call.reply().ok();
     Ok(())

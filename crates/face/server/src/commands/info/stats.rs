@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::lines;
+use crate::acl::Reason;
+use crate::lock::lock;
 use crate::pubsub::Kind;
 use crate::report::Report;
 use crate::service::Service;
@@ -10,6 +12,7 @@ use crate::service::Service;
 pub(super) fn stats(service: &Service, report: &Report, text: &mut String) {
     let (counters, flow) = (report.counters, report.flow);
     let registry = &service.shared.registry;
+    let refusals = |reason| lock(&service.shared.acl_log).count(reason);
     let kbps = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
     lines!(text,
         "total_connections_received": counters.connections,
@@ -65,10 +68,10 @@ pub(super) fn stats(service: &Service, report: &Report, text: &mut String) {
         "reply_buffer_expands": 0,
         "client_query_buffer_limit_disconnections": counters.query_limit_disconnections,
         "client_output_buffer_limit_disconnections": counters.output_limit_disconnections,
-        "acl_access_denied_auth": counters.denied_auths,
-        "acl_access_denied_cmd": 0,
-        "acl_access_denied_key": 0,
-        "acl_access_denied_channel": 0,
+        "acl_access_denied_auth": refusals(Reason::Auth),
+        "acl_access_denied_cmd": refusals(Reason::Command),
+        "acl_access_denied_key": refusals(Reason::Key),
+        "acl_access_denied_channel": refusals(Reason::Channel),
         "total_changes": report.changes,
         "total_syncs": counters.syncs,
     );
