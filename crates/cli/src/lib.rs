@@ -86,7 +86,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(Serve),
+    Serve(Box<Serve>),
     Get(Get),
     Put(Put),
     Del(Del),

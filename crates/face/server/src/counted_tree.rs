@@ -667,7 +667,7 @@ mod tests {
                     4 => last.unwrap_or(0),
                     _ => model.iter().nth(random % model.len().max(1)).map_or(0, |at| at + 1),
                 };
-                match step == 3 || step == 4 || step == 5 && random % 2 == 0 {
+                match step == 3 || step == 4 || step == 5 && random.is_multiple_of(2) {
                     true => prop_assert_eq!(tree.remove(number), model.remove(&number)),
                     false => prop_assert_eq!(tree.insert(number), model.insert(number)),
                 }

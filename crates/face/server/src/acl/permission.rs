@@ -168,8 +168,7 @@ impl Selector {
     }
 
     fn has_channel(&self, channel: Channel<'_>, go_on: &dyn Fn() -> bool) -> bool {
-        let allows = |pattern: &Box<[u8]>| channel.is_in(pattern, go_on);
-        self.has_all_channels || self.channels.iter().any(allows)
+        self.has_all_channels || self.channels.iter().any(|pattern| channel.is_in(pattern, go_on))
     }
 }
 

@@ -128,9 +128,9 @@ impl<'a> Encoded<'a> {
     /// The oldest version of the format that has the value's form, of those that are written: 9 is that of Redis 5.
     pub(crate) fn oldest(&self) -> u16 {
         match self.code {
-            ..=types::STREAM => 9,
-            ..=types::STREAM_2 => 10,
-            ..=types::STREAM_3 => 11,
+            code if code <= types::STREAM => 9,
+            code if code <= types::STREAM_2 => 10,
+            code if code <= types::STREAM_3 => 11,
             _ => 12,
         }
     }
