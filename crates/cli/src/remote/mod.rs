@@ -33,7 +33,7 @@ pub(crate) struct ServerArgs {
     server: Option<String>,
 
     /// Take the server's password from the first line of FILE; else it is that of HALITE_REQUIREPASS
-    #[arg(long, value_name = "FILE", requires = "server")]
+    #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
 
@@ -54,7 +54,12 @@ impl ServerArgs {
 
     /// Connects to the server, if one is asked.
     pub(crate) fn connect(&self) -> Result<Option<Server>> {
-        let Some(text) = &self.server else { return Ok(None) };
+        let Some(text) = &self.server else {
+            return match self.password_file {
+                Some(_) => Err(Error::Usage("--password-file: name the server by --server".into())),
+                None => Ok(None),
+            };
+        };
         let (address, db) = parse(text)?;
         let mut client =
             Client::connect(address, password(self.password_file.as_deref())?.as_deref())?;

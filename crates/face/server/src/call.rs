@@ -7,7 +7,7 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::resp::Args;
 use crate::service::Service;
-use crate::stored::{Stored, StringValue};
+use crate::stored::{Stored, StringValue, Unreadable};
 
 /// The context of a command: its client, its words, and where the reply goes.
 pub(crate) struct Call<'a> {
@@ -115,6 +115,15 @@ impl<'a> Call<'a> {
         let is_over = || self.client.wait.as_ref().is_some_and(|wait| wait.ended.is_some());
         if !found && !is_over() {
             self.notify(EventClass::KeyMiss, "keymiss", key);
+        }
+    }
+
+    /// [`Call::read`] for a command to which a value of another type is as none.
+    pub(crate) fn read_if_string(&mut self, key: &[u8]) -> Outcome<Option<StringValue>> {
+        match self.read_any(key)?.map(Stored::into_string) {
+            Some(Ok(string)) => Ok(Some(string)),
+            Some(Err(Unreadable::NoString { .. })) | None => Ok(None),
+            Some(Err(why)) => Err(why.into()),
         }
     }
 

@@ -80,6 +80,8 @@ pub(crate) fn answer(
         return Dispatched::Waiting;
     }
     waiting::leave(service, client);
+    // One that is refused when it has ended is not that of the next request.
+    client.migration = None;
     client.note_executed(command);
     let is_heard = pushes && result.is_ok();
     if let Err(failure) = result {

@@ -41,7 +41,7 @@ impl Service {
     /// # Errors
     /// The limit does not hold, and no key may go.
     pub(crate) fn make_room(&mut self) -> Outcome {
-        if self.settings.memory_max == 0 || !self.is_full() {
+        if self.settings.memory_max == 0 || self.store.is_paused || !self.is_full() {
             return Ok(());
         }
         let settings = self.settings.eviction;
@@ -97,6 +97,9 @@ impl Service {
     pub(crate) fn go_on_evicting(&mut self) {
         if self.settings.memory_max == 0 || !self.settings.eviction.policy.evicts() {
             self.must_evict = false;
+            return;
+        }
+        if self.store.is_paused {
             return;
         }
         let pressure = &self.shared.pressure;

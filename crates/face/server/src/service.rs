@@ -250,11 +250,8 @@ impl Service {
         if Arc::ptr_eq(&self.acl, &acl) {
             return;
         }
-        // A client that is connected without a password stays connected when a password is set.
-        let was_open = !self.acl.asks_for_password();
         self.acl = acl;
         for (_, client) in self.clients.iter_mut() {
-            client.authenticated |= was_open;
             if !renew_login(&self.acl, client) {
                 client.killed = true;
                 self.some_killed = true;
@@ -269,9 +266,7 @@ impl Service {
         client: &mut Client,
         change: impl FnOnce(&mut Common) -> R,
     ) -> R {
-        let was_open = !self.acl.asks_for_password();
         let result = self.change(change);
-        client.authenticated |= was_open;
         client.closing |= !renew_login(&self.acl, client);
         result
     }

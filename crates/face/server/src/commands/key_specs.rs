@@ -94,6 +94,9 @@ pub(super) fn of(command: &Command) -> Vec<KeySpec> {
         let keys = Keys { first: 1, ..keys };
         return vec![KeySpec { keyword: Some((word, from)), ..KeySpec::new(keys, READS) }];
     }
+    if let MoreKeys::OneOrBehind(first, ..) = keys.more {
+        return vec![KeySpec::new(Keys { first: first as i32, ..keys }, TAKES)];
+    }
     if keys.first == 0 {
         let Some((at, step)) = keys.more.counted() else { return Vec::new() };
         keys = Keys { first: at as i32 + 1, last: 0, step, ..keys };
@@ -158,7 +161,7 @@ pub(super) fn effects(command: &Command, request: Args<'_>, index: usize) -> Eff
 
 fn effect_at(specs: &[KeySpec], index: usize) -> Effects {
     let spec = specs.iter().find(|spec| spec.has(index));
-    spec.map_or(READS, |spec| spec.effects)
+    spec.map_or(READS_AND_CHANGES, |spec| spec.effects)
 }
 
 /// Whether a request reads the value of its key at an index, and whether it writes it.

@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 
 use crate::call::{Call, is};
 use crate::failure::{Outcome, SYNTAX};
+use crate::stored::{Stored, StringValue, Unreadable};
 
 #[derive(Default)]
 struct Options {
@@ -20,9 +21,19 @@ struct Options {
     with_match_len: bool,
 }
 
+/// The string at a key; a value of another type is refused by a text of its own.
+fn read(call: &mut Call<'_>, index: usize) -> Outcome<Option<StringValue>> {
+    match call.read_any(call.arg(index))?.map(Stored::into_string) {
+        Some(Err(Unreadable::NoString { .. })) => {
+            Err("ERR The specified keys must contain string values".into())
+        }
+        string => Ok(string.transpose()?),
+    }
+}
+
 pub(super) fn lcs(call: &mut Call<'_>) -> Outcome {
-    let a = call.read(call.arg(1))?;
-    let b = call.read(call.arg(2))?;
+    let a = read(call, 1)?;
+    let b = read(call, 2)?;
     let (a, b) = (a.as_deref().unwrap_or_default(), b.as_deref().unwrap_or_default());
     let options = options(call)?;
     if options.len && options.idx {

@@ -5,6 +5,7 @@
 //! value that was sent. Within a transaction or a script, where nothing may come between, all happens at once, and other
 //! clients wait.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use halite_resp_client::encode;
@@ -20,6 +21,9 @@ use super::dump::{budget, payload};
 
 /// The patience of a client that has none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// No target is waited for longer: the client may have gone meanwhile.
+const TIMEOUT_MAX: Duration = Duration::from_secs(600);
 
 /// Some key has changed since it was sent.
 const CHANGED: &str =
@@ -71,7 +75,7 @@ impl<'a> Options<'a> {
         let database = call.integer(4)?;
         let timeout = match timeout {
             0 => DEFAULT_TIMEOUT,
-            ms => Duration::from_millis(ms),
+            ms => Duration::from_millis(ms).min(TIMEOUT_MAX),
         };
         Ok(Self { copy, replace, auth, keys, database, timeout })
     }
@@ -93,7 +97,8 @@ pub(super) fn migrate(call: &mut Call<'_>) -> Outcome {
     }
     let job = job(call, &options, restores)?;
     if !call.service.may_wait || call.client.id == Client::GUEST {
-        let sent = job.run(|| false);
+        let shared = Arc::clone(&call.service.shared);
+        let sent = job.run(|| shared.ending.has_begun());
         return finish(call, &options, keys, sent);
     }
     let begun = Migration::begin(job, keys, &call.service.shared, call.service.thread);

@@ -21,8 +21,7 @@ pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
     let (keys, start) = (call.args.from(1), call.out.len());
     call.reply().array(keys.len());
     for key in keys {
-        // A value of another type is as none.
-        let value = call.read_any(key)?.and_then(|value| value.into_string().ok());
+        let value = call.read_if_string(key)?;
         call.reply().bulk_or_null(value.as_deref());
         if !call.must_write_on(start)? {
             break;

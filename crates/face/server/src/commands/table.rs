@@ -59,7 +59,7 @@ pub(crate) enum MoreKeys {
     Behind(usize, &'static [&'static str]),
     /// The first half of the words behind this one are keys. Before it are options, each with so many words behind it.
     HalfBehind(&'static str, &'static [(&'static str, usize)]),
-    /// The word with this index is a key, if it is not empty; otherwise all words behind the name are. Before it are
+    /// The word with this index is a key, unless it is empty and the name is there: then all words behind it are. Before it are
     /// options from an index on, some of which have so many words behind them.
     OneOrBehind(usize, &'static str, (usize, &'static [(&'static str, usize)])),
 }
@@ -230,7 +230,7 @@ impl MoreKeys {
             Self::OneOrBehind(key, ..) if args.get(key).is_some_and(|key| !key.is_empty()) => {
                 vec![key]
             }
-            Self::OneOrBehind(_, name, (mut at, options)) => {
+            Self::OneOrBehind(key, name, (mut at, options)) => {
                 while let Some(word) = args.get(at) {
                     if crate::call::is(word, name) {
                         return (at + 1..words).collect();
@@ -238,7 +238,7 @@ impl MoreKeys {
                     let option = options.iter().find(|(option, _)| crate::call::is(word, option));
                     at += 1 + option.map_or(0, |(_, behind)| *behind);
                 }
-                Vec::new()
+                (key..words).take(1).collect()
             }
         }
     }
@@ -413,7 +413,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("expireat", -3, WRITE | FAST, Generic, "1.2.0", "Lets a key expire at a time in seconds", expiry::expireat).keys(1, 1, 1),
     new("expiretime", 2, READ | FAST, Generic, "7.0.0", "Tells at which second a key expires", expiry::expiretime).keys(1, 1, 1),
     new("keys", 2, READ | DANGEROUS | ALL_KEYS, Generic, "1.0.0", "Returns all keys that match a pattern", scan::keys),
-    new("migrate", -6, SHRINKS | AWAITS, Generic, "2.6.0", "Moves keys to another server", migrate::migrate).more_keys(MIGRATED),
+    new("migrate", -6, SHRINKS | AWAITS | DANGEROUS, Generic, "2.6.0", "Moves keys to another server", migrate::migrate).more_keys(MIGRATED),
     new("move", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Moves a key to another database", keys::move_to_database).keys(1, 1, 1),
     new("object", -2, 0, Generic, "2.2.3", "Tells how a value is stored", object::help).with(&[
         part("object|encoding", 3, READ, Generic, "2.2.3", "Tells the encoding of a value", object::encoding).keys(2, 2, 1),
@@ -430,7 +430,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("randomkey", 1, READ | ALL_KEYS, Generic, "1.0.0", "Returns a random key", keys::randomkey),
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
-    new("restore", -4, COLLECTS, Generic, "2.6.0", "Makes a key of the payload of a value", dump::restore).keys(1, 1, 1),
+    new("restore", -4, COLLECTS | DANGEROUS, Generic, "2.6.0", "Makes a key of the payload of a value", dump::restore).keys(1, 1, 1),
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
     new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(MoreKeys::Behind(2, &["STORE"])),
     new("sort_ro", -2, READ | PATTERNS, Generic, "7.0.0", "Sorts the elements of a collection", sort::sort_ro).keys(1, 1, 1),
@@ -970,7 +970,7 @@ mod tests {
             ("xread nonsense streams a 0", STREAMS, &[]),
             ("migrate h 1 a 0 9 copy", MIGRATED, &[3]),
             ("migrate h 1  0 9 auth keys keys a b", MIGRATED, &[9, 10]),
-            ("migrate h 1  0 9", MIGRATED, &[]),
+            ("migrate h 1  0 9", MIGRATED, &[3]),
         ] {
             assert_eq!(indexes(text, Some(more)), expected, "{text}");
         }

@@ -1,7 +1,7 @@
 //! CONFIG REWRITE: the settings as they are now, in the file that the server was started with.
 //!
-//! Comments, the order of the lines, and lines whose value still holds stay. A line with another value gets the new
-//! one, and changed settings without a line follow at the end. The new file takes the place of the old one at once, when
+//! Comments and the order of the lines stay. The line of a changed setting gets its value, and changed settings without a
+//! line follow at the end. The new file takes the place of the old one at once, when
 //! it is durable.
 
 use std::fs::{self, File, OpenOptions};
@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::lines::{read_all, words};
+use crate::random::generator;
 
 /// A setting as it is now.
 pub(crate) struct Value {
@@ -41,7 +42,7 @@ pub(crate) fn rewrite(path: &Path, values: &[Value]) -> io::Result<()> {
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
     let mut name = path.file_name().ok_or(io::ErrorKind::NotFound)?.to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
+    name.push(format!(".tmp-{}-{:016x}", std::process::id(), generator().u64(..)));
     let temporary = folder.join(name);
     let written = write(&temporary, bytes, path).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
@@ -55,7 +56,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn write(path: &Path, bytes: &[u8], like: &Path) -> io::Result<()> {
     let permissions = fs::metadata(like)?.permissions();
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.set_permissions(permissions)?;
     file.write_all(bytes)?;
     file.sync_all()
@@ -88,7 +89,7 @@ fn rewritten(old: &[u8], values: &[Value]) -> Vec<u8> {
             true => of_key.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(" "),
             false => found.to_owned(),
         };
-        if is_same(&key, found.trim(), &value) {
+        if !is_changed || is_same(&key, found.trim(), &value) {
             continue;
         }
         if is_sum {

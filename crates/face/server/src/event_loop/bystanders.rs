@@ -55,7 +55,7 @@ pub(super) fn answer(service: &mut Service) {
     let Some(Ok(mut bystanders)) = lent else { return };
     let has_failed = service.shared.sync_failure.get().is_some();
     // The end of the turn tells why a sync fails.
-    if has_failed || !service.store.is_unsynced() || service.sync().is_ok() {
+    if !service.store.is_unsynced() || !has_failed && service.sync().is_ok() {
         bystanders.serve(service);
     }
     service.bystanders = Some(bystanders);

@@ -280,7 +280,7 @@ impl EventLoop {
             || self.service.store.has_ready
             || !self.service.unblocked.is_empty()
             || self.must_expire
-            || self.service.must_evict
+            || self.service.must_evict && !self.service.store.is_paused
             || must_retry
             || must_give
         {

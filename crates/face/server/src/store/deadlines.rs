@@ -245,7 +245,13 @@ impl Deadlines {
         }
     }
 
-    /// Divides the slices that have too many keys. If their records cannot be read, they stay as they are.
+    /// Whether there are slices to divide.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        !self.crowded.is_empty()
+    }
+
+    /// Divides the slices that have too many keys. All changes of the records that were made together have been noted. If their records cannot be read, they stay as they are.
     #[inline]
     pub(super) fn settle(&mut self, records: &Records<'_>) {
         if !self.crowded.is_empty() {
@@ -306,15 +312,16 @@ impl Deadlines {
         if self.walk.is_some() {
             return self.due_by_walk(now_ms, count_max, records);
         }
-        let mut due = Vec::new();
+        let (mut due, mut failed, mut from) = (Vec::new(), None, Bound::Unbounded);
         while due.len() < count_max {
-            let Some((first, start)) = self.by_first.first().cloned() else { break };
+            let rest = (from.clone(), Bound::Unbounded);
+            let Some((first, start)) = self.by_first.range(rest).next().cloned() else { break };
             if first > now_ms {
                 break;
             }
             let (mut next, mut is_all) = (NEVER, true);
             let end = self.end_of(&start);
-            records.range(&start, end.as_deref(), |entry| {
+            let read = records.range(&start, end.as_deref(), |entry| {
                 if entry.deadline > now_ms {
                     next = next.min(entry.deadline);
                 } else if due.len() < count_max {
@@ -323,13 +330,22 @@ impl Deadlines {
                     is_all = false;
                 }
                 is_all
-            })?;
+            });
+            if let Err(error) = read {
+                // The slice stays due, and keeps no other one from being searched.
+                failed = Some(error);
+                from = Bound::Excluded((first, start));
+                continue;
+            }
             if !is_all {
                 break;
             }
             self.set_first(&start, next);
         }
-        Ok(due)
+        match failed {
+            Some(error) if due.is_empty() => Err(error),
+            _ => Ok(due),
+        }
     }
 
     /// The record whose deadline is the earliest; where the index has no order, the earliest of some from a position that

@@ -153,14 +153,21 @@ impl Store {
         Ok(all)
     }
 
-    /// Notes what a transaction has changed.
+    /// Notes what a transaction has changed: slices are divided by their records, which are as the whole transaction has
+    /// left them.
     pub(super) fn note_field_deadlines(&mut self, changed: &[Changed]) {
         for (partition, place, digest, old, new) in changed {
             let part = self.parts[*partition].as_mut().expect("its part was here");
             part.unsynced = true;
-            let deadlines = &mut part.field_deadlines[*place];
-            deadlines.change(digest, *old, *new);
-            deadlines.settle(&Records::of_fields(&self.databases[*place], *place, *partition));
+            part.field_deadlines[*place].change(digest, *old, *new);
+        }
+        for (partition, place, ..) in changed {
+            let part = self.parts[*partition].as_mut().expect("its part was here");
+            part.field_deadlines[*place].settle(&Records::of_fields(
+                &self.databases[*place],
+                *place,
+                *partition,
+            ));
         }
     }
 }

@@ -146,7 +146,7 @@ const PREFETCHED_MAX: usize = 16;
 pub(crate) struct Savepoint(Box<Overlay>, pubsub::Mark);
 
 /// The place of a key.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Spot {
     /// The number of the partition.
     partition: usize,
@@ -741,6 +741,7 @@ impl Store {
             Ok(()) => {}
         }
         let mut olds = old_deadlines.into_iter();
+        let mut crowded = Vec::new();
         for (place, changes) in overlay.databases {
             if changes.cleared {
                 for part in self.parts.iter_mut().flatten() {
@@ -751,9 +752,18 @@ impl Store {
             for (key, change) in changes.keys {
                 let spot = self.spot_at(place, &key);
                 self.part_mut(spot.partition).unsynced = true;
-                self.note_deadline(spot, &key, olds.next().flatten(), change.deadline);
+                let (old, new) = (olds.next().flatten(), change.deadline);
+                if old != new {
+                    let deadlines = &mut self.part_mut(spot.partition).deadlines[place];
+                    deadlines.change(&key, old, new);
+                    if deadlines.is_crowded() && !crowded.contains(&spot) {
+                        crowded.push(spot);
+                    }
+                }
             }
         }
+        // A slice is divided by its records, which are as the whole transaction has left them.
+        crowded.into_iter().for_each(|spot| self.settle_deadlines(spot));
         self.note_field_deadlines(&changed_fields);
         for (place, changes) in overlay.elements {
             for key in changes.into_keys() {
@@ -1103,9 +1113,12 @@ impl Store {
         if old == new {
             return;
         }
-        let Spot { partition, place } = spot;
+        self.part_mut(spot.partition).deadlines[spot.place].change(key, old, new);
+        self.settle_deadlines(spot);
+    }
+
+    fn settle_deadlines(&mut self, Spot { partition, place }: Spot) {
         let part = self.parts[partition].as_mut().expect("its part is here");
-        part.deadlines[place].change(key, old, new);
         part.deadlines[place].settle(&Records::of_keys(&self.databases[place], partition));
     }
 

@@ -11,7 +11,25 @@ on_threads! {
     scans_pass_expired_keys_over_and_remove_them
     keys_that_nobody_asks_for_are_collected
     deadlines_survive_a_restart
+    keys_expire_that_a_large_transaction_has_left
     a_damaged_deadline_keeps_the_server_from_starting
+}
+
+fn keys_expire_that_a_large_transaction_has_left() {
+    let server = Running::start();
+    let mut client = server.client();
+    for number in 0..128 {
+        client.check(&[(&format!("SET k{number:03} v PX 2000"), "+OK")]);
+    }
+    let removed: Vec<_> = (0..100).map(|number| format!("k{number:03}")).collect();
+    client.check(&[
+        ("MULTI", "+OK"),
+        ("SET a v EX 1000", "+QUEUED"),
+        (&format!("DEL {}", removed.join(" ")), "+QUEUED"),
+        ("EXEC", "[+OK, :100]"),
+        ("DBSIZE", ":29"),
+    ]);
+    eventually("the others expire", || client.integer("DBSIZE") == 1);
 }
 
 fn deadlines_are_set_in_each_unit() {

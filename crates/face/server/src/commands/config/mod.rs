@@ -83,7 +83,11 @@ pub(super) fn rewrite(call: &mut Call<'_>) -> Outcome {
         .iter()
         .map(|parameter| config_file::Value {
             name: parameter.name,
-            value: (parameter.get)(call.service),
+            value: match parameter.name {
+                // CONFIG GET tells the size that the pool may grow to where there is no limit.
+                "maxmemory" => settings.memory_max.to_string(),
+                _ => (parameter.get)(call.service),
+            },
             is_changed: settings.changed.contains(parameter.name),
         })
         .collect();
