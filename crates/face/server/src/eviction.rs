@@ -77,6 +77,10 @@ impl Service {
     }
 
     fn note_dry(&mut self) -> Outcome {
+        if !self.own.is_within(self.store.here()) {
+            // The parts that are lent may have keys that may go: a later command evicts them.
+            return Ok(());
+        }
         let pressure = &self.shared.pressure;
         pressure.dry[self.thread].store(true, Ordering::Relaxed);
         self.dry_at = self.store.changes;

@@ -9,6 +9,7 @@
 mod collections_model;
 mod worlds;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -25,6 +26,17 @@ use collections_model::Chance;
 use collections_model::commands::{Draw, ON_PURPOSE, Step, script};
 use collections_model::seen::{everything, number, texts};
 use worlds::{model_of, world_of};
+
+/// The seed of a server that opens a database, by its records: a run can be repeated, and a server does not draw the
+/// numbers again that one before it gave to collections. A number is new if it has no elements, and an empty stream has none.
+fn seed_of(db: &Database) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for space in db.key_spaces().into_iter().flatten() {
+        let records = space.iter().into_iter().flatten().flatten();
+        records.for_each(|(key, value)| (&key[..], &value[..]).hash(&mut hasher));
+    }
+    hasher.finish()
+}
 
 /// The key that has the time, in a database of its own.
 const CLOCK: &str = "clock";
@@ -227,7 +239,9 @@ impl Subject for Collections {
         let mut config = Config::default();
         config.databases = 3;
         config.keys_expire = false;
-        let server = InProcess::open(db.clone(), &config, 1).map_err(|error| not_served(&error))?;
+        let seed = seed_of(&db);
+        let server =
+            InProcess::open(db.clone(), &config, seed).map_err(|error| not_served(&error))?;
         let mut open = Open { server, db, engine };
         for [name, value] in LIMITS {
             open.request_text(&format!("CONFIG SET {name} {value}")).map_err(Refusal::Failed)?;
