@@ -433,8 +433,6 @@ bugs! {
         "Elements are copied to another partition before a note says that the copies may have to go.";
     "server.old-elements-not-noted" "server/src/store/rehoming.rs", Server("server-rehoming"), Memory, 60,
         "A collection has moved to another partition, and its old elements stay.";
-    "server.field-deadlines-not-moved" "server/src/store/rehoming.rs", Server("server-rehoming"), Memory, 60,
-        "The records that find hashes with expiring fields stay in the old partitions.";
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(super) fn rehome(db: &Halite, settings: &KeySpace, databases: &[Database]) -
             }
         }
         remove_dropped(db, database)?;
-        planted!("server.field-deadlines-not-moved", (), move_deadlines(db, database)?);
+        move_deadlines(db, database)?;
     }
     settings.put(KEY, partitions(db))
 }
