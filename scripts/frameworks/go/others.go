@@ -122,7 +122,7 @@ func redigoQueue(address string) string {
 	before := worked.size()
 	until("work again", func() bool { return worked.size() > before+50 })
 	stop.Store(true)
-	// What was moved without an answer lies in the worker's own list.
+	// A job that was moved without an answer lies in the worker's own list.
 	until("all jobs are there", func() bool {
 		for c := range 3 {
 			left, _ := redis.Strings(do("LRANGE", "own"+strconv.Itoa(c), 0, -1))

@@ -188,7 +188,7 @@ public final class Redissons {
                             taken.add(moved);
                         }
                     } catch (Exception away) {
-                        // What was moved without an answer lies in the consumer's own list.
+                        // A message that was moved without an answer lies in the consumer's own list.
                     }
                     if (stop.get() && queue.isEmpty()) {
                         return;

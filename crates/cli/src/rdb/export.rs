@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use halite::{Database, KeySpace};
+use halite::{Database, EngineError, KeySpace};
 use halite_rdb::{Key, Value, Version, Writer};
 use halite_server::{Keys, database_places, stored};
 use indicatif::ProgressBar;
@@ -50,8 +50,8 @@ pub(crate) fn export(
                 Some(deadlines) => deadlines.get(&name).map_err(in_database)?,
                 None => None,
             };
-            let expires_ms =
-                deadline.and_then(|record| Some(u64::from_be_bytes(record[..].try_into().ok()?)));
+            let deadline = deadline.map(|record| deadline_of(&name, &record)).transpose();
+            let expires_ms = deadline.map_err(in_database)?;
             let expires_ms = expires_ms.map(|at| i64::try_from(at).unwrap_or(i64::MAX));
             let key = Key { expires_ms, ..Key::new(name.to_vec(), value) };
             writer.key(&key).map_err(&failed)?;
@@ -59,6 +59,15 @@ pub(crate) fn export(
         }
     }
     writer.finish().map_err(&failed).map(drop)
+}
+
+/// The deadline in the record of a key, in milliseconds since 1970.
+fn deadline_of(key: &[u8], record: &[u8]) -> halite::Result<u64> {
+    let deadline = <[u8; 8]>::try_from(record).map_err(|_| EngineError::Damaged {
+        what: format!("the deadline of `{}`", key.escape_ascii()),
+        why: format!("it has {} bytes instead of 8", record.len()),
+    })?;
+    Ok(u64::from_be_bytes(deadline))
 }
 
 /// The collections of the databases that are written.

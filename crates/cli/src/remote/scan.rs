@@ -18,7 +18,7 @@ const VALUES: usize = 64;
 /// The keys that are wanted.
 pub(crate) struct Wanted {
     pub(crate) range: KeyRange,
-    /// What all of them begin with.
+    /// All of them begin with this.
     pub(crate) prefix: Vec<u8>,
     /// From the largest on.
     pub(crate) reverse: bool,

@@ -76,7 +76,8 @@ impl Connection {
             Ok(received) => {
                 self.ended = received.len == 0;
                 // No event will announce an end that has been announced already.
-                self.readable = (!received.drained || self.ending) && !self.ended;
+                let has_end = self.ending || self.socket.has_ended();
+                self.readable = (!received.drained || has_end) && !self.ended;
                 self.has_requests = received.len > 0;
                 Ok(received.len)
             }

@@ -494,7 +494,7 @@ impl Leaf for Numbers {
 #[derive(Debug, Default)]
 pub(crate) struct Scored {
     scores: Vec<f64>,
-    /// Where the members end: [`NODE_MAX`] members, and one more, take less than 2^32 bytes.
+    /// The ends of the members: [`NODE_MAX`] members, and one more, take less than 2^32 bytes.
     ends: Vec<u32>,
     members: Vec<u8>,
 }

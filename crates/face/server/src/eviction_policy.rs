@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::store::{EvictionOrder, Usage};
 
-/// Which keys go first, by the name in CONFIG `maxmemory-policy`.
+/// The keys that may go, and their order, by the name in CONFIG `maxmemory-policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy(usize);
 
@@ -63,7 +63,7 @@ impl Policy {
         POLICIES[self.0].1
     }
 
-    /// Which goes first.
+    /// The order in which keys go.
     pub(crate) fn order(self) -> EvictionOrder {
         match POLICIES[self.0].2 {
             By::LastUse | By::Frequency => EvictionOrder::ByUsage,

@@ -34,7 +34,7 @@ impl Flow {
         }
     }
 
-    /// What came since, in a second, if it came in `time`. Counters that were set to zero meanwhile count from there.
+    /// The traffic since then, in a second, if it came in `time`. Counters that were set to zero meanwhile count from there.
     fn since(self, before: Self, time: Duration) -> Self {
         let micros = time.as_micros().max(1) as u64;
         let rate = |now: u64, before: u64| {

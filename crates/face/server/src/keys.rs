@@ -56,7 +56,7 @@ impl Keys {
         let put = rdb::put(&mut self.store, database, key, value, expires_ms);
         let put = put.and_then(|()| Ok(self.store.commit()?));
         self.store.rollback();
-        // What DRAM knows of one key after the other would be all of the database.
+        // The DRAM state of one key after the other would grow to that of the whole database.
         self.store.forget_all_residents();
         Ok(put?)
     }

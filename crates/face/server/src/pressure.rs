@@ -1,8 +1,8 @@
-//! What threads tell each other when there is no room: see [`crate::eviction`].
+//! The signals between threads when there is no room: see [`crate::eviction`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the threads tell each other of evictions.
+/// The signals of evictions between threads.
 #[derive(Debug)]
 pub(crate) struct Pressure {
     /// By thread: it has no key that the policy lets go.

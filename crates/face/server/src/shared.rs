@@ -75,7 +75,7 @@ pub(crate) struct Shared {
     pub(crate) loading: Loading,
     /// The scripts and libraries.
     pub(crate) scripts: Scripts,
-    /// What threads tell each other of evictions.
+    /// The signals of evictions between threads.
     pub(crate) pressure: Pressure,
     bells: Arc<[Bell]>,
 }

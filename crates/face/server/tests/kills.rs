@@ -184,7 +184,7 @@ impl Worker {
         words
     }
 
-    /// What a server has for it; `None` if the server was killed meanwhile.
+    /// The server's value for it; `None` if the server was killed meanwhile.
     fn found(&self, connection: &mut Connection) -> Outcome<Option<Model>> {
         let mut is_cut = false;
         let ask = &mut |words: &[&str]| {

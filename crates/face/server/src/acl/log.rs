@@ -7,7 +7,7 @@ const SHOWN_LEN_MAX: usize = 1024;
 /// How long a refusal counts as the same as one before, in milliseconds.
 const SAME_MS: u64 = 60_000;
 
-/// What was refused.
+/// The right that a refused request lacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     Command,

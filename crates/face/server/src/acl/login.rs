@@ -15,7 +15,7 @@ pub(crate) struct Login {
     pass: u64,
 }
 
-/// A user of nobody, until the login is looked up.
+/// The user of a login that has not been looked up yet.
 static UNKNOWN: LazyLock<Arc<User>> = LazyLock::new(|| Arc::new(User::new(DEFAULT, false)));
 
 impl Default for Login {

@@ -56,7 +56,7 @@ struct Options {
 }
 
 impl Options {
-    /// What is said of the last use of the key is checked, and not kept.
+    /// The words of IDLETIME and FREQ are checked, and not kept.
     fn parse(call: &Call<'_>) -> Outcome<Self> {
         let mut options = Self::default();
         let (mut idle, mut frequency) = (false, false);

@@ -81,7 +81,7 @@ pub(crate) struct EventLoop {
     listeners: Vec<Listener>,
     spare: Spare,
     service: Service,
-    /// What lends the connections to a script, while none runs.
+    /// The box in which connections are lent to a script, while no script runs.
     lent: Option<Box<Bystanders>>,
     shared: Arc<Shared>,
     /// The other threads, if there are any.

@@ -62,7 +62,7 @@ pub(super) struct Deadlines {
     last: Vec<u8>,
     /// Slices that have to be divided.
     crowded: Vec<Arc<[u8]>>,
-    /// Where the index of the records has no order.
+    /// The walk that finds due keys if the index of the records has no order.
     walk: Option<Walk>,
 }
 
@@ -295,7 +295,7 @@ impl Deadlines {
         Ok(())
     }
 
-    /// Where the slice behind this one begins.
+    /// The beginning of the slice behind this one.
     fn end_of(&self, start: &[u8]) -> Option<Arc<[u8]>> {
         let behind = (Bound::Excluded(start), Bound::Unbounded);
         self.slices.range::<[u8], _>(behind).next().map(|(start, _)| Arc::clone(start))

@@ -122,7 +122,7 @@ pub(crate) struct Store {
     pub(crate) expired_fields: u64,
     /// Keys that were evicted here since the start.
     pub(crate) evicted: u64,
-    /// Which use of keys is noted.
+    /// The use of keys that is noted.
     usage: Option<Usage>,
     /// Whether the command that is executed counts as a use of its keys.
     pub(crate) uses_keys: bool,

@@ -17,7 +17,7 @@ pub struct TlsOptions {
     pub key_file: Option<PathBuf>,
     /// The file with the certificates of the authorities that vouch for clients, in PEM.
     pub ca_cert_file: Option<PathBuf>,
-    /// Which clients need a certificate.
+    /// The clients that need a certificate.
     pub auth_clients: ClientCertificates,
     /// The versions of the protocol.
     pub protocols: TlsProtocols,

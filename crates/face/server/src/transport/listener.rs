@@ -96,12 +96,19 @@ fn ends(socket: &TcpStream, addr: SocketAddr) -> io::Result<(Address, Address)> 
     Ok((Address::Ip(addr), Address::Ip(laddr)))
 }
 
+impl Listener {
+    /// The socket that the event loop polls.
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(socket) | Self::Tls(socket) => socket,
+            Self::Unix(socket) => &mut socket.listener,
+        }
+    }
+}
+
 impl Source for Listener {
     fn register(&mut self, registry: &Registry, token: Token, events: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) | Self::Tls(socket) => socket.register(registry, token, events),
-            Self::Unix(socket) => socket.listener.register(registry, token, events),
-        }
+        self.source().register(registry, token, events)
     }
 
     fn reregister(
@@ -110,16 +117,10 @@ impl Source for Listener {
         token: Token,
         events: Interest,
     ) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) | Self::Tls(socket) => socket.reregister(registry, token, events),
-            Self::Unix(socket) => socket.listener.reregister(registry, token, events),
-        }
+        self.source().reregister(registry, token, events)
     }
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) | Self::Tls(socket) => socket.deregister(registry),
-            Self::Unix(socket) => socket.listener.deregister(registry),
-        }
+        self.source().deregister(registry)
     }
 }

@@ -78,6 +78,14 @@ impl Transport {
         }
     }
 
+    /// Whether the transport has the end of the connection already, which no event will announce.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tls(session) => session.has_ended,
+        }
+    }
+
     /// Tells the client that the connection is closed, where the socket does not do that.
     pub(crate) fn say_goodbye(&mut self) {
         if let Self::Tls(session) = self {
@@ -146,13 +154,20 @@ impl Write for Transport {
     }
 }
 
+impl Transport {
+    /// The socket that the event loop polls.
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(socket) => socket,
+            Self::Unix(socket) => socket,
+            Self::Tls(session) => &mut session.socket,
+        }
+    }
+}
+
 impl Source for Transport {
     fn register(&mut self, registry: &Registry, token: Token, events: Interest) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.register(registry, token, events),
-            Self::Unix(socket) => socket.register(registry, token, events),
-            Self::Tls(session) => session.socket.register(registry, token, events),
-        }
+        self.source().register(registry, token, events)
     }
 
     fn reregister(
@@ -161,18 +176,10 @@ impl Source for Transport {
         token: Token,
         events: Interest,
     ) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.reregister(registry, token, events),
-            Self::Unix(socket) => socket.reregister(registry, token, events),
-            Self::Tls(session) => session.socket.reregister(registry, token, events),
-        }
+        self.source().reregister(registry, token, events)
     }
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket.deregister(registry),
-            Self::Unix(socket) => socket.deregister(registry),
-            Self::Tls(session) => session.socket.deregister(registry),
-        }
+        self.source().deregister(registry)
     }
 }

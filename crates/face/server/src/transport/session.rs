@@ -25,12 +25,14 @@ pub(crate) struct Session {
     tls: ServerConnection,
     /// Bytes that came before the handshake was complete.
     shaken: usize,
+    /// The client has said, or the socket, that no more will come.
+    pub(super) has_ended: bool,
 }
 
 impl Session {
     pub(super) fn new(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
-        Ok(Self { socket, tls, shaken: 0 })
+        Ok(Self { socket, tls, shaken: 0, has_ended: false })
     }
 
     /// Whether the handshake is not complete.
@@ -99,8 +101,14 @@ impl Read for Session {
         while len < bytes.len() {
             match self.tls.reader().read(&mut bytes[len..]) {
                 // A client that closes the connection need not say so first.
-                Ok(0) => break,
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => break,
+                Ok(0) => {
+                    self.has_ended = true;
+                    break;
+                }
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    self.has_ended = true;
+                    break;
+                }
                 Ok(read) => {
                     (len, fruitless) = (len + read, 0);
                     continue;

@@ -7,7 +7,7 @@ pub(crate) mod commands;
 pub(crate) mod model;
 pub(crate) mod seen;
 
-/// Where random choices come from.
+/// The source of random choices.
 pub(crate) trait Chance {
     /// A number below a bound.
     fn below(&mut self, bound: u64) -> u64;

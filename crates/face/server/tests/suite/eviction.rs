@@ -15,7 +15,7 @@ on_threads! {
 
 const FULL: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
 
-/// Where records go on to an SSD, no key is evicted.
+/// No key is evicted where records go on to an SSD.
 fn evicts() -> bool {
     !common::is_lsm()
 }

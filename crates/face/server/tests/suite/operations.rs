@@ -127,7 +127,7 @@ fn info_counts_all_threads_also_within_scripts() {
         assert_eq!(sum(&told), plain, "{keys:?}");
         assert!(told.contains("db0:keys=6,expires=6,"), "{told}");
     }
-    // What such a script wrote before that is there once.
+    // The writes of such a script before that are there once.
     let script = "redis.call('INCR', 'count') return redis.call('INFO', 'commandstats')";
     let told = client.call(&["EVAL", script, "1", "count"]);
     assert!(told.contains("cmdstat_set:calls=6,"), "{told}");

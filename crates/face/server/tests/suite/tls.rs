@@ -30,6 +30,7 @@ on_threads! {
     certificates_are_replaced_while_the_server_runs
     only_the_configured_versions_are_spoken
     a_connection_ends_in_order
+    a_goodbye_that_comes_with_a_request_is_heard
 }
 
 /// An authority, and a certificate with a key that it vouches for.
@@ -294,4 +295,22 @@ fn a_connection_ends_in_order() {
     let mut rest = Vec::new();
     // An end that the server has not announced would be an error.
     assert_eq!(client.0.read_to_end(&mut rest).unwrap(), 0);
+}
+
+fn a_goodbye_that_comes_with_a_request_is_heard() {
+    let authority = Authority::new("one");
+    let server = start(&authority, "no", |_| {});
+    let mut client = Client::new(server.tls(), &authority);
+    assert_eq!(client.ask("PING").unwrap(), "+PONG");
+    let stream = client.0.get_mut();
+    stream.conn.writer().write_all(&request(&["PING"])).unwrap();
+    stream.conn.send_close_notify();
+    let mut records = Vec::new();
+    while stream.conn.wants_write() {
+        stream.conn.write_tls(&mut records).unwrap();
+    }
+    // In one segment, and the socket stays open.
+    stream.sock.write_all(&records).unwrap();
+    assert_eq!(client.reply().unwrap(), "+PONG");
+    assert_eq!(client.0.read_to_end(&mut Vec::new()).unwrap(), 0);
 }

@@ -163,7 +163,7 @@ impl Parser {
         };
         if self.0.next_if_eq(&Piece::Repeat).is_some() {
             argument.is_multiple = true;
-            // What is repeated as a whole is so with its token.
+            // A repeated group of words has its token before each repetition.
             argument.repeats_token = matches!(piece, Piece::Open(_)) && argument.token.is_some();
         }
         Some(argument)

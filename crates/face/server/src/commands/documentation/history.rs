@@ -1,7 +1,6 @@
-//! What became of commands since they were made: words that were added in later versions of Redis, and commands that
-//! others replace.
+//! The history of commands: the words that later versions of Redis have added, and the commands that others replace.
 
-/// Versions, and what they brought.
+/// Versions, each with its change.
 type Changes = &'static [(&'static str, &'static str)];
 
 const MANY: &str = "Takes several of them in one request";
@@ -100,7 +99,7 @@ static DEPRECATED: &[(&str, &str, &str)] = &[
     ("zrevrangebyscore", "6.2.0", "ZRANGE with REV and BYSCORE"),
 ];
 
-/// What later versions brought to a command.
+/// The changes of a command in later versions of Redis.
 pub(super) fn of(name: &str) -> Changes {
     let known = HISTORY.iter().find(|(names, _)| names.contains(&name));
     known.map_or(&[], |(_, changes)| changes)

@@ -1,4 +1,4 @@
-//! What only this server has: its store, and its partitions.
+//! The sections that only this server has: its store, and its partitions.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What is durable. Every write is, before its reply leaves, so nothing is saved in the background, and no process is
+//! Persistence. Every write is durable before its reply leaves, so nothing is saved in the background, and no process is
 //! forked: what Redis tells of its two kinds of files is told of the store.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What the operating system tells of the process, and of its machine.
+//! The operating system's figures of the process and of its machine.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What was done: counters, and the statistics of commands.
+//! Counters of the server's work, and the statistics of commands.
 
 use std::fmt::Write as _;
 
