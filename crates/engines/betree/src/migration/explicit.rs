@@ -44,7 +44,7 @@ impl Store {
         self.health.check()?;
         // Records in memtables have no place yet.
         self.freeze()?;
-        while self.flush_or_give_back()? {}
+        self.flush_frozen()?;
         let all = self.bytes_in(dataset, range)?;
         let mut report = MigrationReport::default();
         let (mut from, mut seen, mut retries) = (range.start().to_vec(), 0, 0);

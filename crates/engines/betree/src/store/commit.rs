@@ -258,7 +258,7 @@ impl Store {
     /// Brings everything into a checkpoint, so that the log gets room.
     pub(crate) fn shorten_log(&self) -> Result<()> {
         self.freeze()?;
-        while self.flush_or_give_back()? {}
+        self.flush_frozen()?;
         self.checkpoint()
     }
 

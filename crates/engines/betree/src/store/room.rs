@@ -71,15 +71,32 @@ impl Store {
     /// Has removals take effect, so that their space comes back.
     pub(crate) fn make_room(&self) -> Result<()> {
         self.freeze()?;
-        while self.flush_or_give_back()? {}
+        self.flush_frozen()?;
         while self.empty_buffers()? {
             self.give_back()?;
         }
         self.give_back()
     }
 
+    /// Flushes what is frozen, and makes checkpoints as they are due: writers that freeze memtables as fast as these are
+    /// flushed would make the log, and the nodes that have no blocks yet, ever more.
+    pub(crate) fn flush_frozen(&self) -> Result<()> {
+        loop {
+            let was_flushed = self.flush_or_give_back()?;
+            if was_flushed {
+                self.signals.let_writers_on();
+            }
+            if self.is_checkpoint_due() {
+                self.checkpoint()?;
+            }
+            if !was_flushed {
+                return Ok(());
+            }
+        }
+    }
+
     /// Flushes the oldest frozen memtable. If there is no room for that, it may be in what earlier flushes have replaced.
-    pub(crate) fn flush_or_give_back(&self) -> Result<bool> {
+    fn flush_or_give_back(&self) -> Result<bool> {
         match self.flush_oldest() {
             Err(error) if error.lacks_space() => {
                 self.give_back()?;

@@ -42,6 +42,11 @@ impl Signals {
         self.state.lock().due += 1;
         self.work.notify_all();
     }
+
+    /// Wakes the writers that wait for room in memory.
+    pub(crate) fn let_writers_on(&self) {
+        self.done.notify_all();
+    }
 }
 
 /// The thread of an open store.
@@ -134,12 +139,7 @@ impl Store {
     }
 
     fn try_to_move_on(&self) -> Result<()> {
-        while self.flush_or_give_back()? {
-            self.signals.done.notify_all();
-        }
-        if self.is_checkpoint_due() {
-            self.checkpoint()?;
-        }
+        self.flush_frozen()?;
         self.log.prepare_ahead()
     }
 

@@ -78,6 +78,23 @@ fn a_full_pool_takes_removals_and_then_puts_again() {
     }
 }
 
+/// A thread that flushed as long as there was something never came to a checkpoint.
+#[test]
+fn writers_that_never_pause_leave_a_log_of_a_few_checkpoints() {
+    let bench = Bench::new("file:leaf-0@256M");
+    let options = bench.options();
+    let engine = Betree::open(&options).unwrap();
+    let space = space(&engine);
+    let (value, mut longest) = ([7; 3000], 0);
+    for number in 0..20_000_u32 {
+        let put = Op::Put { space, key: &number.to_be_bytes(), value: &value };
+        engine.write(&[put], Durability::Deferred).unwrap();
+        longest = longest.max(engine.stats().figure("log_bytes").expect("betree has a log"));
+    }
+    let checkpoint = BetreeOptions::of(&options).checkpoint_bytes.unwrap();
+    assert!(longest <= 8 * checkpoint, "the log grew to {longest} bytes");
+}
+
 /// Nodes, bitmaps and runs have more blocks than the holes that removed values leave.
 #[test]
 fn a_pool_whose_free_blocks_are_all_in_holes_takes_removals_and_puts() {
