@@ -181,7 +181,7 @@ impl Serve {
         let sockets = Sockets::bind(&config)?;
         let is_new = !self.path.as_ref().is_some_and(Database::exists);
         let db = self.open()?;
-        config.threads = Some(self.threads_on(db.stats().domain, policy));
+        config.threads = Some(self.threads());
         let (banner, stats) = (self.banner(&db, is_new, policy), db.stats());
         let server = Server::on(sockets, db, config)?;
         let is_open = !is_protected && !server.asks_for_password();
@@ -319,23 +319,17 @@ impl Serve {
         Ok(())
     }
 
-    /// The threads on a medium, those included that would have no partition. Where each turn of a thread ends with a
-    /// sync, the kernel and the clients make better use of half the cores.
-    fn threads_on(&self, domain: Domain, policy: SyncPolicy) -> usize {
-        match self.threads {
-            Some(threads) => threads as usize,
-            None if syncs_each_turn(domain, policy) => (cores() / 2).max(1),
-            None => cores(),
-        }
+    /// The threads, those included that would have no partition. By default half the cores: the kernel's work for
+    /// connections and syncs takes the others.
+    fn threads(&self) -> usize {
+        self.threads.map_or_else(|| (cores() / 2).max(1), |threads| threads as usize)
     }
 
-    /// The banner's reason for the number of threads, where it is the default of the medium.
-    fn reason_for_threads(&self, domain: Domain, policy: SyncPolicy) -> &'static str {
+    /// The banner's reason for the number of threads, where it is the default.
+    fn reason_for_threads(&self) -> &'static str {
         match self.threads {
-            None if syncs_each_turn(domain, policy) => {
-                ", half the cores, as each turn ends with a sync (--threads sets it)"
-            }
-            _ => "",
+            None => ", half the cores, the kernel has the others for connections and syncs (--threads sets it)",
+            Some(_) => "",
         }
     }
 
@@ -398,16 +392,12 @@ impl Serve {
             sync,
             size::human(stats.pool_bytes),
             size::human(stats.pool_bytes_max),
-            db.partitions().min(self.threads_on(stats.domain, policy)),
+            db.partitions().min(self.threads()),
             db.partitions(),
-            self.reason_for_threads(stats.domain, policy),
+            self.reason_for_threads(),
             recovery,
         )
     }
-}
-
-fn syncs_each_turn(domain: Domain, policy: SyncPolicy) -> bool {
-    domain == Domain::PageCache && policy == SyncPolicy::Always
 }
 
 fn cores() -> usize {

@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use crate::resp::{Limits, Parser, ProtocolError, Step};
+use crate::collection::map;
+use crate::resp::{Args, Limits, Parser, ProtocolError, Step};
 use crate::store::Store;
 
 /// The most requests that are parsed ahead.
@@ -84,18 +85,60 @@ impl Ahead {
     }
 
     /// Prefetches the records that the requests behind the next one, which `input` begins with, will read of a
-    /// database. The word behind a command's name is taken for a key; a wrong guess costs only the prefetch.
+    /// database.
     pub(crate) fn prefetch(&self, store: &Store, db: usize, input: &[u8]) {
-        let (mut keys, mut count, mut at) = ([&[][..]; AHEAD], 0, 0);
+        let (mut guesses, mut at) = (Guesses::default(), 0);
         for (nth, parser) in self.parsers[self.parsed.clone()].iter().enumerate() {
-            if let Some(key) = parser.args(&input[at..]).get(1).filter(|_| nth > 0) {
+            if nth > 0 {
+                guesses.add(parser.args(&input[at..]));
+            }
+            at += parser.request_len();
+        }
+        guesses.prefetch(store, db);
+    }
+}
+
+/// The records that up to [`AHEAD`] requests will read, by their words alone: the word behind a command's name is taken
+/// for a key, and the next one for a field of the map there (of ZADD, the one behind it). A wrong guess costs only the
+/// prefetch.
+#[derive(Default)]
+pub(crate) struct Guesses<'a> {
+    keys: [&'a [u8]; AHEAD],
+    fields: [&'a [u8]; AHEAD],
+    count: usize,
+}
+
+impl<'a> Guesses<'a> {
+    /// Adds a request.
+    #[inline]
+    pub(crate) fn add(&mut self, words: Args<'a>) {
+        let Some(key) = words.get(1) else { return };
+        let is_zadd = words.len() == 4 && words[0].eq_ignore_ascii_case(b"zadd");
+        let field = words.get(if is_zadd { 3 } else { 2 });
+        (self.keys[self.count], self.fields[self.count]) = (key, field.unwrap_or_default());
+        self.count += 1;
+    }
+
+    /// The number of requests.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Prefetches the records. Those of fields are known where several requests are for one map that was used before.
+    pub(crate) fn prefetch(&self, store: &Store, db: usize) {
+        let (mut keys, mut count) = ([&[][..]; AHEAD], 0);
+        for key in &self.keys[..self.count] {
+            if count == 0 || keys[count - 1] != *key {
                 keys[count] = key;
                 count += 1;
             }
-            at += parser.request_len();
         }
         if count > 0 {
             store.prefetch(db, &keys[..count]);
         }
+        let Some(recent) = store.recent_map(db) else { return };
+        let of_recent = self.keys[..self.count].iter().zip(self.fields);
+        let fields = of_recent.filter(|(key, field)| recent.is_at(key) && !field.is_empty());
+        map::prefetch(store, recent, fields.map(|(_, field)| field));
     }
 }

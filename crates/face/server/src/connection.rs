@@ -8,7 +8,7 @@ use crate::answers::Answers;
 use crate::buffer::Buffer;
 use crate::dispatch::Dispatched;
 use crate::output::{Output, Spares};
-use crate::resp::{Limits, Parser};
+use crate::resp::{Args, Limits, Parser};
 use crate::shard::flow_control::CREDIT;
 use crate::transport::Transport;
 
@@ -100,11 +100,10 @@ impl Connection {
         }
     }
 
-    /// The word behind the name of the command at the front, if that is parsed: it is taken for a key, and a wrong
-    /// guess costs only a prefetch.
+    /// The words of the request at the front, if that is parsed.
     #[inline]
-    pub(crate) fn key_ahead(&self) -> Option<&[u8]> {
-        self.parser.is_done().then(|| self.parser.args(self.input.unread()).get(1))?
+    pub(crate) fn request_ahead(&self) -> Option<Args<'_>> {
+        self.parser.is_done().then(|| self.parser.args(self.input.unread()))
     }
 
     /// Adds a message that answers no request, behind the replies to all requests before.

@@ -22,7 +22,7 @@ use super::hash::own_value;
 use super::packed::{Entry, Packed};
 use super::{check_ending, damaged, find, tell};
 use crate::failure::Outcome;
-use crate::store::{Elements, NewDeadline, Order, Resident, Store};
+use crate::store::{Elements, NewDeadline, Order, RecentMap, Resident, Store};
 use crate::stored::{IN_ELEMENTS, Type, collection_id};
 
 /// Longer fields are not keys of the engine.
@@ -62,6 +62,8 @@ pub(crate) struct Map {
     is_changed: bool,
     /// Whether elements were changed.
     has_changed_elements: bool,
+    /// Whether its last element may have gone.
+    has_lost_elements: bool,
     /// Whether it counts as changed, whatever was changed.
     is_touched: bool,
     /// Whether a field was put.
@@ -89,7 +91,7 @@ impl Map {
             }
             Ok(_) => return Err(damaged(key, "its entries do not end where they should")),
             Err(stored) => match collection_id(stored.bytes()) {
-                Some(id) => State::Elements(store.elements(db, key, id)),
+                Some(id) => State::Elements(store.note_recent_map(db, key, id)),
                 None => return Err(damaged(key, "it has no number")),
             },
         };
@@ -111,6 +113,7 @@ impl Map {
             was_there: false,
             is_changed: false,
             has_changed_elements: false,
+            has_lost_elements: false,
             is_touched: false,
             has_grown: false,
         }
@@ -218,7 +221,7 @@ impl Map {
                     return Ok(false);
                 }
                 store.remove_element(&elements, &element_of(field))?;
-                self.has_changed_elements = true;
+                (self.has_changed_elements, self.has_lost_elements) = (true, true);
                 count(store, &elements, -1);
                 Ok(true)
             }
@@ -252,7 +255,7 @@ impl Map {
             return Ok(());
         };
         store.remove_element(&elements, &element_of(field))?;
-        self.has_changed_elements = true;
+        (self.has_changed_elements, self.has_lost_elements) = (true, true);
         count(store, &elements, -1);
         Ok(())
     }
@@ -303,6 +306,7 @@ impl Map {
     pub(crate) fn is_empty(&self, store: &Store) -> Outcome<bool> {
         match &self.state {
             State::Packed(packed) => Ok(packed.is_empty()),
+            State::Elements(_) if !self.has_lost_elements => Ok(false),
             State::Elements(elements) => {
                 Ok(store.scan(elements, &[], Order::Ascending)?.next().transpose()?.is_none())
             }
@@ -598,6 +602,8 @@ impl Map {
         }
         self.state = State::Elements(elements);
         self.is_changed = true;
+        // A map that begins anew has none yet.
+        self.has_lost_elements = count == 0;
         Ok(())
     }
 
@@ -657,6 +663,14 @@ fn element_of(field: &[u8]) -> Vec<u8> {
     match field.len() <= FIELD_IN_KEY_MAX {
         true => [&hash[..], &[WHOLE], field].concat(),
         false => [&hash[..], &[DIGEST], &xxh3_128(field).to_be_bytes()].concat(),
+    }
+}
+
+/// Prefetches the records of fields of a map that was used recently.
+pub(crate) fn prefetch<'a>(store: &Store, of: &RecentMap, fields: impl Iterator<Item = &'a [u8]>) {
+    let mut elements = fields.filter(|field| field.len() <= FIELD_IN_KEY_MAX).map(element_of);
+    if let Some(first) = elements.next() {
+        store.prefetch_elements(of, std::iter::once(first).chain(elements));
     }
 }
 

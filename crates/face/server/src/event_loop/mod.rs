@@ -34,7 +34,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use bystanders::Bystanders;
 
-use crate::ahead::{AHEAD, Ahead};
+use crate::ahead::{AHEAD, Ahead, Guesses};
 use crate::board::Note;
 use crate::client::Client;
 use crate::collection::hash;
@@ -461,19 +461,20 @@ impl EventLoop {
     /// Prefetches the records that the first requests of some connections will read, so that their cache misses
     /// overlap.
     fn prefetch(&self, places: &[usize]) {
-        let (mut keys, mut count, mut db) = ([&[][..]; AHEAD], 0, None);
+        let (mut guesses, mut db) = (Guesses::default(), None);
         for &place in places {
-            let key =
-                self.connections[place].as_ref().and_then(|connection| connection.key_ahead());
-            let Some((key, client)) = key.zip(self.service.clients.get(place)) else { continue };
+            let request =
+                self.connections[place].as_ref().and_then(|connection| connection.request_ahead());
+            let Some((words, client)) = request.zip(self.service.clients.get(place)) else {
+                continue;
+            };
             // Only keys of one database are prefetched: that of the first connection.
             if client.db == *db.get_or_insert(client.db) {
-                keys[count] = key;
-                count += 1;
+                guesses.add(words);
             }
         }
-        if let (Some(db), 2..) = (db, count) {
-            self.service.store.prefetch(db, &keys[..count]);
+        if let (Some(db), 2..) = (db, guesses.len()) {
+            guesses.prefetch(&self.service.store, db);
         }
     }
 

@@ -29,6 +29,7 @@ mod order;
 mod overlay;
 mod part;
 mod readers;
+mod recent_map;
 mod rehoming;
 mod resident;
 mod tracking;
@@ -56,6 +57,7 @@ pub(crate) use field_deadlines::FieldTimes;
 pub(crate) use opened::Opened;
 use overlay::{Overlay, Value};
 pub(crate) use part::Part;
+pub(crate) use recent_map::RecentMap;
 pub(crate) use resident::Resident;
 pub(crate) use waiters::{Key, Waiter};
 pub(crate) use watches::Watch;
@@ -127,6 +129,7 @@ pub(crate) struct Store {
     /// Whether the command that is executed counts as a use of its keys.
     pub(crate) uses_keys: bool,
     candidates: eviction::Candidates,
+    recent_map: RecentMap,
 }
 
 /// Keys that are counted before all are removed, where the engine has to count them: others wait for it.
@@ -195,6 +198,7 @@ impl Store {
             usage: None,
             uses_keys: true,
             candidates: eviction::Candidates::default(),
+            recent_map: RecentMap::default(),
         }
     }
 
