@@ -328,7 +328,9 @@ impl Serve {
     /// The banner's reason for the number of threads, where it is the default.
     fn reason_for_threads(&self) -> &'static str {
         match self.threads {
-            None => ", half the cores, the kernel has the others for connections and syncs (--threads sets it)",
+            None => {
+                ", half the cores, the kernel has the others for connections and syncs (--threads sets it)"
+            }
             Some(_) => "",
         }
     }

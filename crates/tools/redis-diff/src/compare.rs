@@ -9,7 +9,7 @@ pub(crate) enum Compare {
     Exact,
     /// Integers may differ by so many: times that are left.
     About(i64),
-    /// The items of an array may come in any order.
+    /// The items of an array, a set or a map may come in any order, fields of a map apart from their values.
     Unordered,
     /// Both are of the same type, or the same error: what they say depends on the server.
     Kind,
@@ -36,9 +36,9 @@ fn is_about(ours: &[u8], theirs: &[u8], difference: i64) -> bool {
     both.is_some_and(|(a, b)| a >= 0 && b >= 0 && a.abs_diff(b) <= difference.unsigned_abs())
 }
 
-/// The items of an array, or of a set.
+/// The items of an array, or of a set; the fields and the values of a map.
 pub(crate) fn items(reply: &[u8]) -> Option<Vec<&[u8]>> {
-    if !matches!(reply.first(), Some(b'*' | b'~')) {
+    if !matches!(reply.first(), Some(b'*' | b'~' | b'%')) {
         return None;
     }
     let mut at = reply.iter().position(|byte| *byte == b'\n').map_or(reply.len(), |at| at + 1);
@@ -72,6 +72,8 @@ mod tests {
         let (ab, ba) = (b"*2\r\n$1\r\na\r\n:1\r\n", b"*2\r\n:1\r\n$1\r\na\r\n");
         assert!(Compare::Unordered.is_same(ab, ba) && !Compare::Exact.is_same(ab, ba));
         assert!(!Compare::Unordered.is_same(ab, b"*2\r\n:1\r\n$1\r\nb\r\n"));
+        let (ab, ba) = (b"%2\r\n:1\r\n:2\r\n:3\r\n:4\r\n", b"%2\r\n:3\r\n:4\r\n:1\r\n:2\r\n");
+        assert!(Compare::Unordered.is_same(ab, ba) && !Compare::Exact.is_same(ab, ba));
         assert!(Compare::Kind.is_same(b"$1\r\na\r\n", b"$1\r\nb\r\n"));
         assert!(!Compare::Kind.is_same(b"-ERR a\r\n", b"-ERR b\r\n"));
     }

@@ -30,6 +30,7 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         b"SPOP" => request.len() < 3 || number(&request[2]).is_some_and(|n| (1..500).contains(&n)),
         // It would wait for a replica, for ever.
         b"WAIT" => passes(request.get(1)) && request.get(2).and_then(number) == Some(0),
+        b"WAITAOF" => passes(request.get(2)) && request.get(3).and_then(number) == Some(0),
         // Redis would forget how values were encoded.
         b"DEBUG" if request.iter().any(|word| word.eq_ignore_ascii_case(b"RELOAD")) => {
             request.len() == 2

@@ -80,7 +80,12 @@ fn move_element(call: &mut Call<'_>, ends: (End, End), timeout: Option<Duration>
         call.reply().bulk(&element);
         return Ok(());
     }
-    call.wait_for(Type::List, [from], timeout, |reply| reply.null())
+    // As in Redis, the end of a wait is the null of an array, though an element would be a string.
+    let has_waited = call.client.wait.is_some();
+    call.wait_for(Type::List, [from], timeout, |reply| match has_waited {
+        true => reply.null_array(),
+        false => reply.null(),
+    })
 }
 
 pub(super) fn blmpop(call: &mut Call<'_>) -> Outcome {

@@ -1,5 +1,6 @@
 //! Clients that wait for keys.
 
+use std::io::Read;
 use std::time::Duration;
 
 use crate::common::Running;
@@ -147,6 +148,17 @@ fn a_wait_ends_with_its_time() {
         ("BLPOP a 0.01", "[\"a\", \"1\"]"),
     ]);
     wait_for_blocked(&server, 0);
+    // Redis has the null of an array for a move that has waited, and that of a string for one that may not.
+    for (request, reply) in [
+        ("BLMOVE a b LEFT RIGHT 0.01\r\n", "*-1\r\n"),
+        ("BRPOPLPUSH a b 0.01\r\n", "*-1\r\n"),
+        ("MULTI\r\nBRPOPLPUSH a b 0\r\nEXEC\r\n", "+OK\r\n+QUEUED\r\n*1\r\n$-1\r\n"),
+    ] {
+        client.send(request.as_bytes());
+        let mut bytes = vec![0; reply.len()];
+        client.socket.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes.escape_ascii().to_string(), reply.escape_default().to_string());
+    }
 }
 
 fn a_wait_is_ended_by_another_client() {

@@ -59,6 +59,8 @@ impl SortedSet {
         if before.is_some_and(|before| before == score) {
             return Ok(before);
         }
+        // Redis packs a negative zero as 0.
+        let score = if self.is_packed() { score + 0.0 } else { score };
         self.map.put_known(store, member, &score.to_le_bytes(), before.is_none())?;
         if let Some(elements) = self.map.elements()
             && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
