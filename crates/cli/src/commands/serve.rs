@@ -89,9 +89,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 
-    /// The number of threads, at most one a partition; by default one a core, or one for two cores on an ordinary
-    /// file that is synced always, as the syncs and the clients need the others. With several partitions a thread,
-    /// a server that recovers answers sooner, for each of them is served as soon as it is there
+    /// The number of threads, at most one a partition; by default one for two cores, as the kernel's work for
+    /// connections and syncs needs the others. With several partitions a thread, a server that recovers answers
+    /// sooner, for each of them is served as soon as it is there
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(PARTITIONS))]
     threads: Option<u32>,
 

@@ -25,6 +25,13 @@ pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
     (read.len == text.len() && !read.number.is_nan()).then_some(read.number)
 }
 
+/// The number by which SORT orders a text: [`parse_bound`] of one within the range of doubles.
+pub(crate) fn parse_weight(text: &[u8]) -> Option<f64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    let read = read(text);
+    (read.len == text.len() && read.is_in_range && !read.number.is_nan()).then_some(read.number)
+}
+
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -28,6 +28,10 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         }
         // It would take some of the members, and others than Redis.
         b"SPOP" => request.len() < 3 || number(&request[2]).is_some_and(|n| (1..500).contains(&n)),
+        // The reply would take gigabytes.
+        b"SRANDMEMBER" | b"HRANDFIELD" | b"ZRANDMEMBER" => {
+            request.get(2).and_then(number).is_some_and(|count| count < -10_000)
+        }
         // It would wait for a replica, for ever.
         b"WAIT" => passes(request.get(1)) && request.get(2).and_then(number) == Some(0),
         b"WAITAOF" => passes(request.get(2)) && request.get(3).and_then(number) == Some(0),

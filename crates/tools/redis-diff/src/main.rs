@@ -57,6 +57,9 @@ struct Options {
     /// The program to start as Redis.
     #[arg(long, default_value = "redis-server")]
     redis: String,
+    /// How many requests are shown before one whose replies differ.
+    #[arg(long, default_value_t = 8)]
+    history: usize,
     /// How many differences of each pattern are shown.
     #[arg(long, default_value_t = 1)]
     show: usize,
@@ -78,7 +81,7 @@ fn run(options: &Options) -> Result<bool, Error> {
     let mut sides = Sides::start(options.threads, &options.engine, &options.redis)?;
     let patterns = families::patterns(&options.family, &options.command)?;
     let (patterns, missing) = sides.known_to_redis(patterns)?;
-    let mut report = Report::new(options.show);
+    let mut report = Report::new(options.show, options.history);
     let until = Instant::now() + Duration::from_secs(options.seconds);
     for number in 0.. {
         if Instant::now() >= until {

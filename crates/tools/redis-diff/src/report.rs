@@ -9,14 +9,17 @@ use crate::wire::{Request, shown, shown_reply};
 pub(crate) struct Report {
     /// How many of each pattern are shown.
     shown_max: usize,
+    /// How many requests are shown before one whose replies differ.
+    pub(crate) history_len: usize,
     requests: u64,
     by_pattern: BTreeMap<&'static str, usize>,
     known: BTreeMap<&'static str, u64>,
 }
 
 impl Report {
-    pub(crate) fn new(shown_max: usize) -> Self {
-        Self { shown_max, requests: 0, by_pattern: BTreeMap::new(), known: BTreeMap::new() }
+    pub(crate) fn new(shown_max: usize, history_len: usize) -> Self {
+        let (by_pattern, known) = (BTreeMap::new(), BTreeMap::new());
+        Self { shown_max, history_len, requests: 0, by_pattern, known }
     }
 
     /// Counts requests that were compared.

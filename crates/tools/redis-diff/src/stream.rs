@@ -15,8 +15,6 @@ use crate::wire::Request;
 /// Requests that are sent together, and packs of them that a stream has.
 const PACK: usize = 50;
 const PACKS: usize = 20;
-/// Requests that are shown before one whose replies differ.
-const HISTORY: usize = 8;
 
 /// A stream of requests.
 pub(crate) struct Stream<'a> {
@@ -86,7 +84,7 @@ impl<'a> Stream<'a> {
             for ((pattern, request), replies) in chosen.iter().zip(requests).zip(replies) {
                 report.count(1);
                 if !self.is_same(pattern, &request, &replies, report) {
-                    let history = self.history(&request);
+                    let history = self.history(&request, report.history_len);
                     report.note(pattern.text, self.protocol, &history, &request, &replies);
                     return Ok(());
                 }
@@ -139,10 +137,10 @@ impl<'a> Stream<'a> {
     }
 
     /// The last requests that have a word of this one, apart from its name.
-    fn history(&self, request: &Request) -> Vec<&Request> {
+    fn history(&self, request: &Request, len: usize) -> Vec<&Request> {
         let request = self.culprit.as_ref().unwrap_or(request);
         let shares = |before: &&Request| before[1..].iter().any(|word| request[1..].contains(word));
-        let mut history: Vec<_> = self.sent.iter().rev().filter(shares).take(HISTORY).collect();
+        let mut history: Vec<_> = self.sent.iter().rev().filter(shares).take(len).collect();
         history.reverse();
         // Within EXEC, the last one shown is the one itself.
         history.extend(&self.culprit);

@@ -12,6 +12,7 @@ use crate::collection::hash::Hash;
 use crate::collection::list::{End, List};
 use crate::collection::map::Map;
 use crate::collection::sorted_set::SortedSet;
+use crate::double;
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, WRONG_TYPE};
 use crate::number::parse_i64;
 use crate::resp::Args;
@@ -222,8 +223,8 @@ fn weigh(call: &mut Call<'_>, element: &[u8], options: &Options<'_>) -> Outcome<
         Some(Some(text)) => text,
         Some(None) => return Ok(Weight::Number(0.0)),
     };
-    let number =
-        parse_number(text).ok_or("ERR One or more scores can't be converted into double")?;
+    let number = double::parse_weight(text)
+        .ok_or("ERR One or more scores can't be converted into double")?;
     Ok(Weight::Number(number))
 }
 
@@ -239,18 +240,6 @@ fn compare(one: &(Weight, Vec<u8>), other: &(Weight, Vec<u8>)) -> Ordering {
         (_, Weight::Absent) => Ordering::Greater,
         _ => one.1.cmp(&other.1),
     }
-}
-
-/// A number as C reads it; an empty text is 0.
-fn parse_number(text: &[u8]) -> Option<f64> {
-    if text.is_empty() {
-        return Some(0.0);
-    }
-    let text =
-        str::from_utf8(text).ok()?.trim_start_matches([' ', '\t', '\n', '\x0b', '\x0c', '\r']);
-    let number: f64 = text.parse().ok()?;
-    let is_named_infinite = text.trim_start_matches(['-', '+']).starts_with(['i', 'I']);
-    (!number.is_nan() && (number.is_finite() || is_named_infinite)).then_some(number)
 }
 
 /// The value of the key, or of the field, that a pattern names for an element.

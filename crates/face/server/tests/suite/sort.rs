@@ -21,6 +21,12 @@ fn elements_are_sorted_as_numbers_and_as_texts() {
     let server = Running::start();
     let mut client = server.client();
     list(&mut client, "l", "10 9 2.5 -3 1e1");
+    list(&mut client, "c", "0x10 17 1e400");
+    client.check(&[
+        ("SORT c", "-ERR One or more scores can't be converted into double"),
+        ("LREM c 0 1e400", ":1"),
+        ("SORT c DESC", "[\"17\", \"0x10\"]"),
+    ]);
     list(&mut client, "t", "b10 b9 a '' B");
     client.check(&[
         ("SORT l", "[\"-3\", \"2.5\", \"9\", \"10\", \"1e1\"]"),

@@ -44,6 +44,8 @@ fn scores_are_set_under_conditions() {
         ("ZADD none XX 1 a", ":0"),
         ("EXISTS none", ":0"),
         ("ZINCRBY z 2 b", "\"2.5\""),
+        ("ZINCRBY zero -0 m", "\"-0\""),
+        ("ZSCORE zero m", "\"0\""),
         ("ZINCRBY z inf b", "\"inf\""),
         ("ZINCRBY z -inf b", nan),
         ("ZADD z NX XX 1 a", both),

@@ -133,7 +133,8 @@ fn check(store: &mut Store, model: &Model) {
     };
     assert!(!model.is_empty() && set.len(store).unwrap() == model.len());
     for (member, score) in model {
-        assert_eq!(set.score(store, member).unwrap().map(f64::to_bits), Some(score.to_bits()));
+        // A small set has one zero only.
+        assert_eq!(set.score(store, member).unwrap(), Some(*score));
     }
     assert_eq!(set.score(store, b"none").unwrap(), None);
     let expected = ordered(model);

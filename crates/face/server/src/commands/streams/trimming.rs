@@ -70,7 +70,7 @@ impl Options {
             );
         }
         if !is_add && keep.is_none() {
-            return Err("ERR syntax error, XTRIM must be called with MAXLEN or MINID".into());
+            return Err("ERR syntax error, XTRIM must be called with a trimming strategy".into());
         }
         if limit.is_some() && !is_about {
             return Err(
