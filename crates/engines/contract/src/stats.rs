@@ -62,7 +62,13 @@ impl Stats {
     /// beside it.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.pool_bytes + self.index_bytes + self.cache_bytes + self.volatile_bytes
+        self.pool_bytes + self.dram_bytes()
+    }
+
+    /// Bytes of DRAM that the store takes beside the pool.
+    #[must_use]
+    pub fn dram_bytes(&self) -> u64 {
+        self.index_bytes + self.cache_bytes + self.volatile_bytes
     }
 
     /// The engine's own figure of this name, if it has one.

@@ -77,6 +77,7 @@ mod output;
 mod partition_set;
 mod pause;
 mod pressure;
+mod process;
 mod pubsub;
 mod random;
 mod rdb;

@@ -21,6 +21,7 @@ use crate::lock::lock;
 use crate::output::Spares;
 use crate::partition_set::PartitionSet;
 use crate::pause::Pause;
+use crate::process::program_bytes;
 use crate::pubsub::{Kind, Outbox, Subscribers};
 use crate::random::generator;
 use crate::report::{Details, Line, Report};
@@ -193,8 +194,10 @@ impl Service {
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.store.outbox.events = service.settings.events;
         if thread == 0 {
-            let used = service.store.stats().memory_bytes();
-            service.shared.memory_at_start.store(used, Ordering::Relaxed);
+            let (shared, stats) = (&service.shared, service.store.stats());
+            let program = program_bytes().saturating_sub(stats.dram_bytes());
+            shared.memory_of_program.store(program, Ordering::Relaxed);
+            shared.memory_at_start.store(stats.memory_bytes() + program, Ordering::Relaxed);
         }
         service.tick();
         service.synced_ms = service.store.now_ms;
@@ -285,7 +288,8 @@ impl Service {
     pub(crate) fn note_memory(&self) {
         if self.thread == 0 {
             let (shared, stats) = (&self.shared, self.store.stats());
-            let used = stats.memory_bytes() + shared.client_memory.total() as u64;
+            let program = shared.memory_of_program.load(Ordering::Relaxed);
+            let used = stats.memory_bytes() + program + shared.client_memory.total() as u64;
             shared.memory_peak.fetch_max(used, Ordering::Relaxed);
         }
     }

@@ -51,7 +51,9 @@ pub(crate) struct Shared {
     pub(crate) acl_saving: Mutex<()>,
     /// The statistics of commands.
     pub(crate) commands: AllStats,
-    /// The memory that the server accounted for when it started, and the most that it has since, in bytes.
+    /// Bytes that the process had in memory when the server started, beside what the store and the clients take.
+    pub(crate) memory_of_program: AtomicU64,
+    /// The memory that was used when it started, and the most that has been since, in bytes.
     pub(crate) memory_at_start: AtomicU64,
     pub(crate) memory_peak: AtomicU64,
     /// The commands that were slow.
@@ -121,6 +123,7 @@ impl Shared {
             acl_log: Mutex::default(),
             acl_saving: Mutex::default(),
             commands: AllStats::new(bells.len()),
+            memory_of_program: AtomicU64::new(0),
             memory_at_start: AtomicU64::new(0),
             memory_peak: AtomicU64::new(0),
             slowlog: Mutex::default(),

@@ -10,6 +10,7 @@ use crate::collection::sorted_set::SortedSet;
 use crate::collection::stream::Stream;
 use crate::failure::{Outcome, SYNTAX};
 use crate::report::{Details, Report};
+use crate::service::Service;
 use crate::stored::{Stored, Type, collection_id};
 
 /// Elements of a larger collection that are looked at if the client does not say how many.
@@ -69,11 +70,12 @@ fn bytes_of_elements(call: &mut Call<'_>, value: &Stored, id: u64, samples: usiz
     Ok(bytes + store.known_resident(&elements).map_or(0, |resident| resident.bytes() as u64))
 }
 
-/// Memory that the server accounts for, in bytes. The rest of the process is code, stacks, and the allocator's
-/// overhead.
+/// Memory that the server accounts for, in bytes. The rest of the process is the allocator's overhead.
 pub(super) struct Used {
     /// All of it.
     pub(super) total: u64,
+    /// What the process had when the server started: code, stacks, tables.
+    pub(super) program: u64,
     /// Live records, wherever in memory they lie.
     pub(super) dataset: u64,
     /// Requests and replies of clients.
@@ -83,11 +85,12 @@ pub(super) struct Used {
 }
 
 impl Used {
-    pub(super) fn of(stats: &halite::Stats, report: &Report) -> Self {
+    pub(super) fn of(service: &Service, stats: &halite::Stats, report: &Report) -> Self {
         let buffers = report.buffer_bytes as u64;
         let state = report.state_bytes as u64;
-        let total = stats.memory_bytes() + buffers + state;
-        Self { total, dataset: stats.live_bytes.min(total), buffers, state }
+        let program = service.shared.memory_of_program.load(Ordering::Relaxed);
+        let total = stats.memory_bytes() + program + buffers + state;
+        Self { total, program, dataset: stats.live_bytes.min(total), buffers, state }
     }
 
     /// Memory that holds no live records.
@@ -99,7 +102,7 @@ impl Used {
 /// Replies with the figures that Redis has, and with those of the store.
 pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
     let stats = call.service.store.stats();
-    let used = Used::of(&stats, &call.service.report(Details::default()));
+    let used = Used::of(call.service, &stats, &call.service.report(Details::default()));
     let shared = &call.service.shared;
     let peak = shared.memory_peak.fetch_max(used.total, Ordering::Relaxed).max(used.total);
     let (_, script_bytes) = shared.scripts.size();

@@ -183,7 +183,10 @@ fn streams_are_trimmed() {
             "XTRIM s LIMIT 1",
             "-ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
         ),
-        ("XTRIM s LIMIT 0 LIMIT 0", "-ERR syntax error, XTRIM must be called with MAXLEN or MINID"),
+        (
+            "XTRIM s LIMIT 0 LIMIT 0",
+            "-ERR syntax error, XTRIM must be called with a trimming strategy",
+        ),
         ("XTRIM s MAXLEN ~ 1 LIMIT -1", "-ERR The LIMIT argument must be >= 0."),
         (
             "XADD s LIMIT 1 * a 1",

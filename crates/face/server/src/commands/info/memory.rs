@@ -3,21 +3,21 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use super::process::{machine_bytes, resident_bytes};
 use super::{human, lines};
 use crate::commands::memory::Used;
+use crate::process::{machine_bytes, resident_bytes};
 use crate::report::Report;
 use crate::service::Service;
 
-/// The used memory is the whole pool, and the DRAM of the store and the clients beside it: so it adds up to the memory
-/// of the process, where the pool lies in memory. The pool's limit is the maximum, at which writes get Redis' error for
+/// The used memory is the whole pool, the DRAM of the store and the clients beside it, and what the process had at its
+/// start: so it adds up to the memory of the process, where the pool lies in memory. The pool's limit is the maximum, at which writes get Redis' error for
 /// a full memory.
 ///
 /// No allocator tells of itself: what it has allocated is what the server accounts for, and the memory of the process
 /// stands for what it holds.
 pub(super) fn memory(service: &Service, report: &Report, text: &mut String) {
     let stats = service.store.stats();
-    let used = Used::of(&stats, report);
+    let used = Used::of(service, &stats, report);
     let shared = &service.shared;
     let peak = shared.memory_peak.fetch_max(used.total, Ordering::Relaxed).max(used.total);
     let startup = shared.memory_at_start.load(Ordering::Relaxed);
@@ -34,6 +34,7 @@ pub(super) fn memory(service: &Service, report: &Report, text: &mut String) {
         "used_memory_startup": startup,
         "used_memory_dataset": used.dataset,
         "used_memory_dataset_perc": percent(used.dataset, used.total),
+        "used_memory_program": used.program,
         "used_memory_pool": stats.pool_bytes,
         "used_memory_index": stats.index_bytes,
         "used_memory_cache": stats.cache_bytes,

@@ -7,18 +7,17 @@
 mod halite;
 mod memory;
 mod persistence;
-mod process;
 mod stats;
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use self::process::{CpuSeconds, system};
 use super::connection::REDIS_VERSION;
 use crate::call::{Call, is};
 use crate::clock::unix_time;
 use crate::failure::Outcome;
 use crate::key_counts::Moment;
+use crate::process::{CpuSeconds, system};
 use crate::report::{Details, Report};
 use crate::service::Service;
 
