@@ -55,16 +55,18 @@ impl Client<'_> {
         line.unwrap_or_else(|| panic!("{name} in {text}")).parse().unwrap()
     }
 
-    /// Waits until the accounts agree with the process's memory, and are no more than `used_max`; returns both.
+    /// Waits until the accounts agree with the process's memory, and have no more than `used_max` beside the program's; returns both.
     fn wait_until_accounted(&mut self, used_max: u64) -> (u64, u64) {
         let began = Instant::now();
         loop {
-            let used = self.info("used_memory");
+            let (used, program) = (self.info("used_memory"), self.info("used_memory_program"));
             let resident = bytes_of(self.served.process.id(), "VmRSS");
-            if used.abs_diff(resident) <= UNACCOUNTED_MAX && used <= used_max {
+            if used.abs_diff(resident) <= UNACCOUNTED_MAX && used - program <= used_max {
                 return (used, resident);
             }
-            let told = format!("{used} bytes are used, of {used_max}, and {resident} resident");
+            let told = format!(
+                "{used} bytes are used, of {used_max} and the program's {program}, and {resident} resident"
+            );
             assert!(began.elapsed() < PATIENCE, "{told}");
             sleep(Duration::from_millis(100));
         }

@@ -44,20 +44,21 @@ pub(super) fn rehome(db: &Halite, settings: &KeySpace, databases: &[Database]) -
     // Behind a cut in between, elements lie neither for the old partitions nor for the new ones.
     settings.delete(KEY)?;
     for (place, database) in databases.iter().enumerate() {
-        if database.elements.is_empty()? {
-            continue;
-        }
         remove_dropped(db, database)?;
+        // A stream may have no element, and a number all the same.
         let mut after = Vec::new();
         loop {
-            let pairs = database.values.range::<&[u8]>(&after[..]..)?.take(STEP);
-            let pairs: Vec<_> = pairs.collect::<Result<_>>()?;
-            let Some((last, _)) = pairs.last() else { break };
-            after = [last, &[0][..]].concat();
-            for (key, stored) in &pairs {
-                let Some(id) = collection_id(stored) else { continue };
+            let (mut last, mut collections) = (None, Vec::new());
+            for pair in database.values.range::<&[u8]>(&after[..]..)?.take(STEP) {
+                let (key, stored) = pair?;
+                last = Some(key.to_vec());
+                collections.extend(collection_id(&stored).map(|id| (key, stored, id)));
+            }
+            let Some(last) = last else { break };
+            after = [&last[..], &[0]].concat();
+            for (key, stored, id) in &collections {
                 let partition = db.partition_of(key);
-                let of = Elements { partition, place, id };
+                let of = Elements { partition, place, id: *id };
                 if of.home() % db.partitions() != partition {
                     move_elements(db, database, (key, stored), of)?;
                 }

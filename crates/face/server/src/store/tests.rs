@@ -322,3 +322,25 @@ fn elements_are_where_their_keys_are_whatever_the_number_of_partitions() {
         store.sync_all().unwrap();
     }
 }
+
+#[test]
+fn collections_without_elements_are_at_home_whatever_the_number_of_partitions() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("data");
+    let keys = ["a", "b", "c", "d", "e"].map(str::as_bytes);
+    for (nth, partitions) in [1, 3, 2, 4].into_iter().enumerate() {
+        let builder = halite::Database::builder().engine("indexlog");
+        let db = builder.partitioning(halite::Partitioning::Hash(partitions)).open(&path).unwrap();
+        let mut store = Store::open(db, 2).unwrap();
+        for key in keys {
+            if nth == 0 {
+                let id = store.new_elements(0, key).unwrap().id;
+                let record = crate::collection::map::record_of(Type::Stream, id);
+                store.put_stored(0, key, &record, NewDeadline::Clear).unwrap();
+            }
+            let stored = store.get(0, key).unwrap().unwrap();
+            assert!(store.are_home(0, key, collection_id(stored.bytes()).unwrap()), "{partitions}");
+        }
+        store.sync_all().unwrap();
+    }
+}
