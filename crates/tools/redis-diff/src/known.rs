@@ -87,8 +87,11 @@ static KNOWN: &[Known] = &[
     },
     Known {
         why: "LREM and LPOS refuse the least integer, as from Redis 7.2 on",
-        is: |_, ours, _| {
-            ours.starts_with(b"-ERR value is out of range, value must between -9223372036854775807")
+        is: |request, ours, _| {
+            names(request, &["LREM", "LPOS"])
+                && ours.starts_with(
+                    b"-ERR value is out of range, value must between -9223372036854775807",
+                )
         },
     },
     Known {

@@ -74,7 +74,7 @@ fn bytes_of_elements(call: &mut Call<'_>, value: &Stored, id: u64, samples: usiz
 pub(super) struct Used {
     /// All of it.
     pub(super) total: u64,
-    /// What the process had when the server started: code, stacks, tables.
+    /// Bytes that the process had in memory when the server started: code, stacks, tables.
     pub(super) program: u64,
     /// Live records, wherever in memory they lie.
     pub(super) dataset: u64,
