@@ -333,6 +333,16 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("{what} did not happen");
 }
 
+/// Waits until so many clients wait. A test whose clients wait one behind the other waits between them: requests of
+/// different connections have no order.
+#[track_caller]
+pub(crate) fn wait_for_blocked(server: &Running, count: usize) {
+    let mut client = server.client();
+    eventually(&format!("the wait of {count} clients"), || {
+        client.ask("INFO clients").contains(&format!("blocked_clients:{count}\\r"))
+    });
+}
+
 /// Scans to the end; `between` runs between the pages.
 pub(crate) fn scan(
     client: &mut Client,

@@ -1,9 +1,8 @@
 //! Clients that wait for keys.
 
 use std::io::Read;
-use std::time::Duration;
 
-use crate::common::Running;
+use crate::common::{Running, wait_for_blocked};
 
 on_threads! {
     a_client_waits_for_an_element
@@ -17,18 +16,6 @@ on_threads! {
     what_waits_is_left_alone_by_values_of_other_types
     a_client_that_goes_waits_no_more
     wrong_words_are_refused
-}
-
-/// Waits until so many clients wait.
-fn wait_for_blocked(server: &Running, count: usize) {
-    let mut client = server.client();
-    for _ in 0..2_000 {
-        if client.ask("INFO clients").contains(&format!("blocked_clients:{count}\\r")) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("no {count} clients wait: {}", client.ask("INFO clients"));
 }
 
 fn a_client_waits_for_an_element() {

@@ -1,9 +1,7 @@
 //! Keyspace notifications of the commands on collections: each request, and its events as Redis sends them.
 
-use std::time::Duration;
-
 use super::notifications::{check, event, server};
-use crate::common::{Client, Running};
+use crate::common::{Client, Running, wait_for_blocked};
 
 on_threads! {
     lists_have_their_events
@@ -408,15 +406,6 @@ fn scripts_and_transactions_send_what_their_commands_do() {
     check(&mut client, &mut subscribers, &[("EXISTS u v", "0 keymiss u, 0 keymiss v")]);
 }
 
-/// Waits until a client waits.
-fn wait_for_blocked(server: &Running) {
-    let mut client = server.client();
-    crate::common::eventually("a client waits", || {
-        std::thread::sleep(Duration::from_millis(5));
-        client.ask("INFO clients").contains("blocked_clients:1\\r")
-    });
-}
-
 /// The client is another one, which waits: its command comes first, and has these events behind those of the other.
 fn what_was_waited_for_has_its_events() {
     let (server, mut client, mut subscribers) = server("EAnm");
@@ -435,7 +424,7 @@ fn what_was_waited_for_has_its_events() {
         ("XREAD BLOCK 0 STREAMS x $", "XADD x 1-1 f v", "0 new x, 0 xadd x"),
     ] {
         waiting.send_line(waits);
-        wait_for_blocked(&server);
+        wait_for_blocked(&server, 1);
         // A read of a stream that is not there has missed it, and that is of no interest here.
         assert_eq!(client.ask("CONFIG SET notify-keyspace-events EAn"), "+OK");
         client.ask(then);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use crate::common::{self, Client, Running};
+use crate::common::{self, Client, Running, wait_for_blocked};
 
 on_threads! {
     info_has_the_fields_that_exporters_read
@@ -140,6 +140,7 @@ fn waits_and_watches_are_counted() {
     let server = Running::start();
     let (mut first, mut second, mut third) = (server.client(), server.client(), server.client());
     first.send_line("BLPOP a b 0");
+    wait_for_blocked(&server, 1);
     second.send_line("BLPOP b c 1000");
     third.check(&[("WATCH a", "+OK")]);
     let mut client = server.client();
