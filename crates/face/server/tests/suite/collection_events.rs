@@ -1,7 +1,7 @@
 //! Keyspace notifications of the commands on collections: each request, and its events as Redis sends them.
 
 use super::notifications::{check, event, server};
-use crate::common::{Client, Running, wait_for_blocked};
+use crate::common::{Client, wait_for_blocked};
 
 on_threads! {
     lists_have_their_events
