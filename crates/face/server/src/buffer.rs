@@ -18,6 +18,8 @@ const READ_LEN: usize = 16 << 10;
 /// The largest read while no word is known to be longer, in bytes: it bounds the time that one
 /// client takes of a turn.
 const READ_LEN_MAX: usize = 64 << 10;
+/// The largest read of a word that is known to be longer, in bytes: what a TLS session decrypts for one client at a time.
+const READ_LEN_LONG: usize = 1 << 20;
 /// The most memory that is kept once a large request is done, in bytes: for large ones, new memory costs as
 /// much as to copy them.
 const KEPT: usize = 2 << 20;
@@ -88,7 +90,7 @@ impl Buffer {
             self.bytes.resize(self.end + wanted, 0);
         }
         let room = self.room();
-        let limit = room.min(READ_LEN_MAX.max(missing));
+        let limit = room.min(missing.clamp(READ_LEN_MAX, READ_LEN_LONG));
         let len = socket.read(&mut self.bytes[self.end..self.end + limit])?;
         self.end += len;
         self.peak = self.peak.max(self.end);

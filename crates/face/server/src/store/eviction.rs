@@ -92,11 +92,16 @@ impl Store {
         debug_assert!(self.overlay.is_none(), "a transaction sees no eviction");
         self.outbox.look_for_watchers();
         self.outbox.actor = 0;
-        // An error is reported by the next command on the key.
-        match self.find_victim(order, is_volatile, samples) {
-            Ok(Some((place, key))) => self.evict_key(place, &key).is_ok(),
-            Ok(None) | Err(_) => false,
+        // A key whose record cannot be read or removed stays: the next command on it reports the error. The search begins
+        // anew, with other samples.
+        for _ in 0..ROUNDS {
+            match self.find_victim(order, is_volatile, samples) {
+                Ok(Some((place, key))) if self.evict_key(place, &key).is_ok() => return true,
+                Ok(None) => return false,
+                Ok(Some(_)) | Err(_) => {}
+            }
         }
+        false
     }
 
     fn evict_key(&mut self, place: usize, key: &[u8]) -> Result<()> {
@@ -123,8 +128,8 @@ impl Store {
             self.sample(&mut candidates, order, is_volatile, samples)?;
             while let Some(best) = candidates.0.pop() {
                 // It may be gone, or used since.
-                let is_good = self.score(order, is_volatile, best.place, &best.key)?;
-                if is_good.is_some_and(|score| score >= best.score) {
+                let is_good = self.score(order, is_volatile, best.place, &best.key);
+                if is_good.is_ok_and(|score| score.is_some_and(|score| score >= best.score)) {
                     if order == Order::ByUsage {
                         self.candidates = candidates;
                     }
@@ -151,7 +156,7 @@ impl Store {
                 let database = &self.databases[place];
                 let space = if is_volatile { &database.expires } else { &database.values };
                 let Some(key) = space.sample(self.random.u64(..))? else { break };
-                if let Some(score) = self.score(order, is_volatile, place, &key)? {
+                if let Ok(Some(score)) = self.score(order, is_volatile, place, &key) {
                     candidates.offer(Candidate { score, place, key: key.to_vec() });
                 }
             }

@@ -1,6 +1,6 @@
 //! The unix socket of a server: a file to which clients of the same machine connect.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as Probe;
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mio::net::{UnixListener, UnixStream};
+use rustix::fs::FlockOperation;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::address::Address;
@@ -27,6 +28,8 @@ impl UnixSocket {
     /// Listens on a path, with the given mode of its file, or that of the process' mask. A file that a server has left
     /// behind is replaced.
     pub(super) fn bind(path: &Path, mode: Option<u32>) -> io::Result<Self> {
+        // Two servers that start find the same file: without the lock, the second would remove that of the first.
+        let _lock = lock_folder(path)?;
         remove_stale(path)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -72,6 +75,15 @@ fn prepare(path: &Path, mode: Option<u32>) -> io::Result<(u64, u64)> {
     }
     let found = fs::symlink_metadata(path)?;
     Ok((found.dev(), found.ino()))
+}
+
+/// Locks the folder of a socket against other servers that start there, until the result is dropped.
+fn lock_folder(path: &Path) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+    // Some file systems have no locks: there, servers must not start at the same time.
+    let _ = rustix::fs::flock(&folder, FlockOperation::LockExclusive);
+    Ok(folder)
 }
 
 /// Removes the socket of a server that has ended, and refuses if anything else is at its path.
@@ -131,6 +143,29 @@ mod tests {
         assert!(path.exists());
         drop(second);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn one_of_several_servers_that_start_at_a_time_has_the_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        for _ in 0..50 {
+            drop(Foreign::bind(&path).unwrap());
+            let start = std::sync::Barrier::new(4);
+            let sockets = std::thread::scope(|scope| {
+                let bind = || {
+                    start.wait();
+                    UnixSocket::bind(&path, None)
+                };
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(bind)).collect();
+                threads
+                    .into_iter()
+                    .filter_map(|thread| thread.join().unwrap().ok())
+                    .collect::<Vec<_>>()
+            });
+            assert_eq!(sockets.len(), 1);
+            assert!(Probe::connect(&path).is_ok());
+        }
     }
 
     #[test]
