@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_contract::{Engine, WriteBatch};
+use halite_contract::{Engine, Op, WriteBatch};
 
 use crate::{Durability, KeyRange, KeySpace, Result};
 
@@ -57,6 +57,40 @@ impl Batch {
     #[must_use]
     pub fn byte_len(&self) -> usize {
         self.ops.byte_len()
+    }
+
+    /// Bytes that the operations would add to all records ([`crate::Database::space_of`]), negative if they take more
+    /// away, provided that each key is in one of them: it reads the values that are replaced. `None` if a range is
+    /// removed, of which it is not known.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let db = halite::Database::open(folder.path().join("data"))?;
+    /// let fruit = db.key_space("fruit")?;
+    /// fruit.put("apple", "green")?;
+    /// let mut batch = db.batch();
+    /// batch.delete(&fruit, "apple");
+    /// assert_eq!(batch.growth()?, Some(-(db.space_of(5, 5) as i64)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`KeySpace::get`].
+    pub fn growth(&self) -> Result<Option<i64>> {
+        let mut growth = 0;
+        for op in self.ops.ops() {
+            let (space, key, new) = match op {
+                Op::Put { space, key, value } => {
+                    (space, key, self.engine.space_of(key.len(), value.len()))
+                }
+                Op::Delete { space, key } => (space, key, 0),
+                Op::DeleteRange { .. } => return Ok(None),
+            };
+            let old = self.engine.get(space, key)?;
+            let old = old.map_or(0, |value| self.engine.space_of(key.len(), value.len()));
+            growth += new as i64 - old as i64;
+        }
+        Ok(Some(growth))
     }
 
     /// Applies all operations; they are durable when this returns.

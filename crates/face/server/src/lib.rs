@@ -41,6 +41,7 @@ mod connection;
 mod counted_tree;
 mod counters;
 mod cursors;
+mod data_bytes;
 mod databases;
 mod debug_command;
 mod delivery;

@@ -261,6 +261,7 @@ impl Server {
                 backup.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
             }
             self.handle.shared.key_counts.wait();
+            self.handle.shared.data_bytes.wait();
             started.and(others).and(loaded)
         })
     }

@@ -190,6 +190,7 @@ impl Service {
             dry_at: 0,
         };
         service.store.set_usage(service.settings.eviction.usage());
+        service.store.count_bytes(&service.shared.data_bytes, service.settings.memory_max > 0);
         service.store.inline_limits = service.settings.inline_limits.clone();
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
         service.store.outbox.events = service.settings.events;
@@ -230,6 +231,7 @@ impl Service {
         self.store.inline_limits.clone_from(&self.settings.inline_limits);
         self.store.outbox.events = self.settings.events;
         self.store.set_usage(self.settings.eviction.usage());
+        self.store.count_bytes(&self.shared.data_bytes, self.settings.memory_max > 0);
         self.must_evict = self.settings.memory_max > 0;
         self.set_pause(common.pause);
         self.expires_actively = common.expires_actively;
@@ -294,12 +296,10 @@ impl Service {
         }
     }
 
-    /// Whether live records take more than `maxmemory` allows. Where there are levels, records go on to the SSD by
-    /// themselves, and removals make no room in memory: a limit would refuse writes for good.
+    /// Whether live records take more than `maxmemory` allows, as far as it is known how much they take.
     pub(crate) fn is_full(&self) -> bool {
         let limit = self.settings.memory_max;
-        let stats = self.store.stats();
-        limit > 0 && !stats.is_tiered && stats.live_bytes > limit
+        limit > 0 && self.store.live_bytes().is_some_and(|bytes| bytes > limit)
     }
 
     /// The bytes that live records may take: the configured limit, or the pool's capacity.

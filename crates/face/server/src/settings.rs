@@ -35,8 +35,7 @@ pub(crate) struct Settings {
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,
     log: Option<fn(&str)>,
-    /// Bytes of live records beyond which keys are evicted, or only removals are written, on an engine without levels; 0: only the pool's
-    /// limit holds.
+    /// Bytes of live records beyond which keys are evicted, or only removals are written; 0: only the pool's limit holds.
     pub(crate) memory_max: u64,
     pub(crate) eviction: EvictionSettings,
     pub(crate) sync: SyncPolicy,

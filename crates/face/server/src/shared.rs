@@ -11,6 +11,7 @@ use crate::acl::{Acl, AclLog};
 use crate::board::Board;
 use crate::client_memory::ClientMemory;
 use crate::command_stats::AllStats;
+use crate::data_bytes::DataBytes;
 use crate::ending::Ending;
 use crate::key_counts::KeyCounts;
 use crate::latency::Latency;
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) migrations: AtomicUsize,
     /// How many keys there are, as far as that takes long to find.
     pub(crate) key_counts: KeyCounts,
+    /// The bytes of all records, where they are counted.
+    pub(crate) data_bytes: Arc<DataBytes>,
     /// The subscriptions of all clients.
     pub(crate) registry: Arc<Registry>,
     /// By thread: the posts of other threads for its clients.
@@ -133,6 +136,7 @@ impl Shared {
             backup: Mutex::default(),
             migrations: AtomicUsize::new(0),
             key_counts: KeyCounts::default(),
+            data_bytes: Arc::default(),
             registry: Arc::new(Registry::new(bells.len())),
             inboxes: bells.iter().map(|_| Inbox::default()).collect(),
             loading,

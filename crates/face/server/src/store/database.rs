@@ -28,6 +28,10 @@ impl Database {
         [format!("db{number}"), format!("db{number}:expires"), format!("db{number}:elements")]
     }
 
+    pub(super) fn spaces(&self) -> [KeySpace; 3] {
+        [&self.values, &self.expires, &self.elements].map(KeySpace::clone)
+    }
+
     /// Adds to `batch` that a key expires at `deadline`, or does not.
     pub(super) fn batch_deadline(
         &self,

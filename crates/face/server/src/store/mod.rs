@@ -63,6 +63,7 @@ pub(crate) use waiters::{Key, Waiter};
 pub(crate) use watches::Watch;
 
 use crate::Error;
+use crate::data_bytes::DataBytes;
 use crate::ending::Ending;
 use crate::inline_limits::InlineLimits;
 use crate::notifications::EventClass;
@@ -130,6 +131,8 @@ pub(crate) struct Store {
     pub(crate) uses_keys: bool,
     candidates: eviction::Candidates,
     recent_map: RecentMap,
+    /// The bytes of all records, if there is a limit of them that the engine does not know.
+    data_bytes: Option<Arc<DataBytes>>,
 }
 
 /// Keys that are counted before all are removed, where the engine has to count them: others wait for it.
@@ -199,6 +202,7 @@ impl Store {
             uses_keys: true,
             candidates: eviction::Candidates::default(),
             recent_map: RecentMap::default(),
+            data_bytes: None,
         }
     }
 
@@ -471,15 +475,19 @@ impl Store {
         if let Some(overlay) = &mut self.overlay {
             check_lengths(key, stored)?;
             overlay.put(spot.place, key, stored, new)?;
-        } else if old == new {
+        } else if old == new && self.data_bytes.is_none() {
             let values = &self.databases[spot.place].values;
             values.put_with(key, stored, Durability::Deferred)?;
         } else {
             let database = &self.databases[spot.place];
             self.batch.put(&database.values, key, stored);
-            database.batch_deadline(&mut self.batch, key, new);
+            if old != new {
+                database.batch_deadline(&mut self.batch, key, new);
+            }
             self.commit_batch(false)?;
-            self.note_deadline(spot, key, old, new);
+            if old != new {
+                self.note_deadline(spot, key, old, new);
+            }
         }
         self.part_mut(spot.partition).encodings[spot.place].forget(key);
         if let Some(usage) = self.usage {
@@ -525,7 +533,7 @@ impl Store {
         } else {
             let old = self.stored_deadline(spot, key)?;
             self.databases[spot.place].batch_deadline(&mut self.batch, key, new);
-            self.batch.commit_bookkeeping_and_clear(Durability::Deferred)?;
+            self.commit_batch(true)?;
             self.note_deadline(spot, key, old, new);
         }
         self.changed(db, spot.partition, key);
@@ -572,7 +580,7 @@ impl Store {
             return Ok(());
         }
         full.iter().for_each(|&place| self.databases[place].batch_clear(&mut self.batch));
-        self.batch.commit_and_clear(Durability::Deferred)?;
+        self.commit_batch(false)?;
         for part in self.parts.iter_mut().flatten() {
             part.unsynced = true;
             full.iter().for_each(|&place| part.clear(place));
@@ -790,11 +798,8 @@ impl Store {
     /// that values may not.
     fn commit_batch(&mut self, is_bookkeeping: bool) -> Result<()> {
         let is_large = self.batch.byte_len() > BATCH_KEPT;
-        let committed = match is_bookkeeping {
-            true => self.batch.commit_bookkeeping_and_clear(Durability::Deferred),
-            false => self.batch.commit_and_clear(Durability::Deferred),
-        };
-        if is_large {
+        let committed = commit(&mut self.batch, self.data_bytes.as_deref(), is_bookkeeping);
+        if is_large || committed.is_err() {
             self.batch = self.db.batch();
         }
         committed
@@ -830,7 +835,8 @@ impl Store {
                     self.batch.delete(&database.values, key);
                     self.batch.delete(&database.expires, key);
                 }
-                if self.batch.commit_and_clear(Durability::Deferred).is_err() {
+                if commit(&mut self.batch, self.data_bytes.as_deref(), true).is_err() {
+                    self.batch = self.db.batch();
                     due.iter().for_each(|due| part.deadlines[place].lower(&due.at, due.deadline));
                     continue;
                 }
@@ -928,6 +934,26 @@ impl Store {
     /// The statistics of the Halite database.
     pub(crate) fn stats(&self) -> halite::Stats {
         self.db.stats()
+    }
+
+    /// Has the bytes of all records counted where the engine does not know them, or no longer: there is a limit of them,
+    /// or none.
+    pub(crate) fn count_bytes(&mut self, data_bytes: &Arc<DataBytes>, is_limited: bool) {
+        let counts = is_limited && self.stats().is_tiered;
+        if self.data_bytes.is_some() && !counts {
+            data_bytes.forget();
+        }
+        self.data_bytes = counts.then(|| Arc::clone(data_bytes));
+    }
+
+    /// The bytes of all records, if they are known.
+    pub(crate) fn live_bytes(&self) -> Option<u64> {
+        let Some(data_bytes) = &self.data_bytes else { return Some(self.stats().live_bytes) };
+        if self.databases.is_empty() {
+            return None;
+        }
+        let spaces = || self.databases.iter().flat_map(Database::spaces).collect();
+        data_bytes.get(&self.db, spaces, &self.ending)
     }
 
     /// [`Store::stats`] of one partition.
@@ -1201,10 +1227,12 @@ impl Store {
         } else {
             let old = self.stored_deadline(spot, key)?;
             let database = &self.databases[place];
-            if old.is_some() {
+            if old.is_some() || self.data_bytes.is_some() {
                 self.batch.delete(&database.values, key);
-                self.batch.delete(&database.expires, key);
-                self.batch.commit_and_clear(Durability::Deferred)?;
+                if old.is_some() {
+                    self.batch.delete(&database.expires, key);
+                }
+                self.commit_batch(true)?;
                 self.note_deadline(spot, key, old, None);
             } else {
                 database.values.delete_with(key, Durability::Deferred)?;
@@ -1244,6 +1272,25 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Commits a batch, and notes what it makes the records grow if that is asked for.
+fn commit(
+    batch: &mut halite::Batch,
+    data_bytes: Option<&DataBytes>,
+    is_bookkeeping: bool,
+) -> Result<()> {
+    let growth = data_bytes.map(|_| batch.growth()).transpose()?;
+    match is_bookkeeping {
+        true => batch.commit_bookkeeping_and_clear(Durability::Deferred)?,
+        false => batch.commit_and_clear(Durability::Deferred)?,
+    }
+    match (data_bytes, growth.flatten()) {
+        (Some(data_bytes), Some(growth)) => data_bytes.add(growth),
+        (Some(data_bytes), None) => data_bytes.forget(),
+        (None, _) => {}
+    }
+    Ok(())
 }
 
 /// Refuses lengths in a transaction that the engine would refuse at its end.

@@ -176,8 +176,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         },
     ),
     fixed("enable-debug-command", |service| service.settings.debug_command.to_string()),
-    // It limits INFO's `used_memory_dataset`: deletes make room there at once, while the pool keeps its size. On an
-    // engine with levels it has no effect, since records move on to the SSD.
+    // It limits the bytes of live records: deletes make room there at once, while the pool keeps its size.
     settable(
         "maxmemory",
         |service| service.memory_max().to_string(),

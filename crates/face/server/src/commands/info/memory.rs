@@ -49,6 +49,9 @@ pub(super) fn memory(service: &Service, report: &Report, text: &mut String) {
         "total_system_memory_human": human(machine_bytes()),
     );
     scripts(service, text);
+    if let Some(bytes) = service.store.live_bytes() {
+        lines!(text, "maxmemory_used": bytes,);
+    }
     let rest = resident as i64 - used.total as i64;
     lines!(text,
         "maxmemory": service.memory_max(),
