@@ -2,14 +2,14 @@
 //!
 //! A [`Job`] has the requests, encoded. It connects, sends them in groups, and reads the replies; every wait for the other
 //! server ends after the client's timeout. It runs on a thread of its own, and when that has ended, the thread of the server
-//! is woken whose client waits ([`Migration`]). If the client goes, the thread ends by itself, and no key is removed.
+//! is woken whose client waits ([`Migration`]). If the client goes, the thread ends soon, and no key is removed.
 
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halite_resp_client::{Limits, Reply, read_reply};
 
@@ -22,6 +22,9 @@ const MIGRATIONS_MAX: usize = 16;
 /// Bytes of requests that are sent before their replies are read, and how many these are at most.
 const GROUP_LEN: usize = 1 << 20;
 const GROUP_COUNT: usize = 256;
+
+/// How long a wait for the other server goes on before it looks whether anyone still wants the outcome.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 const CONNECTING: &str = "IOERR error or timeout connecting to the client";
 const WRITING: &str = "IOERR error or timeout writing to target instance";
@@ -68,7 +71,7 @@ pub(crate) struct SentKey {
 }
 
 impl Job {
-    /// Sends all, unless the server `must_end`.
+    /// Sends all, unless it `must_end`: the server does, or the client has gone.
     pub(crate) fn run(&self, must_end: impl Fn() -> bool) -> Sent {
         let mut sent = Sent::default();
         if let Err(why) = self.send(&mut sent, must_end) {
@@ -79,10 +82,11 @@ impl Job {
 
     fn send(&self, sent: &mut Sent, must_end: impl Fn() -> bool) -> Result<(), String> {
         let stream = self.connect().ok_or(CONNECTING)?;
-        let mut input = BufReader::new(&stream);
+        let target = Target { stream: &stream, timeout: self.timeout, must_end: &must_end };
+        let mut input = BufReader::new(&target);
         let mut reply = || read_reply(&mut input, &LIMITS).map_err(|_| READING.to_owned());
         for request in &self.opening {
-            (&stream).write_all(request).map_err(|_| WRITING)?;
+            (&target).write_all(request).map_err(|_| WRITING)?;
             if let Reply::Error(why) = reply()? {
                 return Err(refused(&why));
             }
@@ -94,7 +98,7 @@ impl Job {
             }
             let (group, behind) = left.split_at(group_count(left));
             for request in group {
-                (&stream).write_all(request).map_err(|_| WRITING)?;
+                (&target).write_all(request).map_err(|_| WRITING)?;
             }
             for _ in group {
                 let why = match reply()? {
@@ -114,10 +118,49 @@ impl Job {
     fn connect(&self) -> Option<TcpStream> {
         let mut addrs = (self.host.as_str(), self.port).to_socket_addrs().ok()?;
         let stream = addrs.find_map(|addr| TcpStream::connect_timeout(&addr, self.timeout).ok())?;
-        stream.set_read_timeout(Some(self.timeout)).ok()?;
-        stream.set_write_timeout(Some(self.timeout)).ok()?;
+        let patience = Some(self.timeout.min(PATIENCE));
+        stream.set_read_timeout(patience).ok()?;
+        stream.set_write_timeout(patience).ok()?;
         stream.set_nodelay(true).ok()?;
         Some(stream)
+    }
+}
+
+/// The connection to the other server. A wait ends after the timeout, or when it `must_end`.
+struct Target<'a, F> {
+    stream: &'a TcpStream,
+    timeout: Duration,
+    must_end: &'a F,
+}
+
+impl<F: Fn() -> bool> Target<'_, F> {
+    fn wait<T>(&self, mut once: impl FnMut(&TcpStream) -> io::Result<T>) -> io::Result<T> {
+        let began = Instant::now();
+        loop {
+            match once(self.stream) {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+                        && began.elapsed() < self.timeout
+                        && !(self.must_end)() => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl<F: Fn() -> bool> Read for &Target<'_, F> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.wait(|mut stream| stream.read(bytes))
+    }
+}
+
+impl<F: Fn() -> bool> Write for &Target<'_, F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.wait(|mut stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -157,7 +200,9 @@ impl Migration {
         }
         let run = move || {
             let report = report;
-            let done = job.run(|| report.shared.ending.has_begun());
+            // The client has the other of the two.
+            let has_gone = || Arc::strong_count(&report.sent) == 1;
+            let done = job.run(|| report.shared.ending.has_begun() || has_gone());
             *lock(&report.sent) = Some(done);
         };
         let builder = thread::Builder::new().name("halite-migrate".to_owned());

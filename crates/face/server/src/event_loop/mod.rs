@@ -588,8 +588,12 @@ impl EventLoop {
         let is_kept = client.no_evict;
         let is_short = || memory.is_over(is_kept, memory_max);
         // A request may wait for long, and a client that is gone would not read its reply.
-        let is_gone =
-            connection.gone || connection.ending && connection.waits_for == Dispatched::Waiting;
+        let waits_for_others = match connection.waits_for {
+            Dispatched::Waiting => true,
+            Dispatched::Awaiting => client.migration.is_some(),
+            _ => false,
+        };
+        let is_gone = connection.gone || connection.ending && waits_for_others;
         let waits_in_vain = is_gone
             && (matches!(
                 connection.waits_for,

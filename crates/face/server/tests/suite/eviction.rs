@@ -78,7 +78,7 @@ fn the_bytes_of_all_records_are_known() {
     write(&mut client, 1);
     client.ask("DEL sorted:0 list");
     client.ask("EXPIRE hash 2000");
-    let mut settled = |client: &mut Client| {
+    let settled = |client: &mut Client| {
         let mut before = 0;
         // Elements of what was removed go step by step.
         common::eventually("the end of removals", || {
