@@ -39,7 +39,9 @@ impl Place {
 
     /// The middle of a score's cell.
     pub(crate) fn of_score(score: f64) -> Self {
-        let (west, east, south, north) = Cell::of_bits(score as u64, STEP_MAX).edges();
+        // A negative score, which is none of a place, is read as Redis reads it: its bits wrap around.
+        let bits = if score < 0.0 { score as i64 as u64 } else { score as u64 };
+        let (west, east, south, north) = Cell::of_bits(bits, STEP_MAX).edges();
         Self {
             longitude: f64::midpoint(west, east).clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
             latitude: f64::midpoint(south, north).clamp(-LATITUDE_MAX, LATITUDE_MAX),

@@ -49,6 +49,8 @@ pub(crate) struct Report {
     pub(crate) watching: usize,
     /// Keys for which clients wait.
     pub(crate) waited_keys: usize,
+    /// Those of which clients get to know that they are gone.
+    pub(crate) waited_keys_or_none: usize,
     /// When its writes were last durable, in milliseconds since 1970.
     pub(crate) synced_ms: u64,
 }
@@ -102,6 +104,7 @@ impl Report {
         self.timed += other.timed;
         self.watching += other.watching;
         self.waited_keys += other.waited_keys;
+        self.waited_keys_or_none += other.waited_keys_or_none;
         self.synced_ms = self.synced_ms.max(other.synced_ms);
     }
 }

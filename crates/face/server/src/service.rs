@@ -367,6 +367,7 @@ impl Service {
             timed: waits().filter(|wait| wait.until.is_some()).count(),
             watching: self.clients.iter().filter(|client| !client.watches.is_empty()).count(),
             waited_keys: self.store.waited_keys(own),
+            waited_keys_or_none: self.store.waited_keys_or_none(own),
             synced_ms: self.synced_ms,
         }
     }

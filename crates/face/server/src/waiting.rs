@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use crate::call::Call;
 use crate::client::Client;
+use crate::double;
 use crate::failure::{Failure, NOT_A_FLOAT_TIMEOUT, Outcome};
 use crate::reply::Reply;
 use crate::service::Service;
-use crate::store::{Key, Waiter};
+use crate::store::{Awaited, Key, Waiter};
 use crate::stored::Type;
 use crate::wait::{Ended, Wait};
 
@@ -24,11 +25,11 @@ use crate::wait::{Ended, Wait};
 const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 
 impl Call<'_> {
-    /// Lets the client wait until one of the keys has a value of a type, as the command has found nothing: its handler
+    /// Lets the client wait until one of the keys has something for it, as the command has found nothing: its handler
     /// returns what this does. Where a client cannot wait, and when the wait is over, `nothing` writes the reply.
     pub(crate) fn wait_for<'k>(
         &mut self,
-        of: Type,
+        of: impl Into<Awaited>,
         keys: impl IntoIterator<Item = &'k [u8]>,
         timeout: Option<Duration>,
         nothing: impl FnOnce(&mut Reply<'_>),
@@ -65,6 +66,7 @@ impl Call<'_> {
             }
         };
         let (thread, place) = (self.service.thread, self.client.place);
+        let of = of.into();
         let waiter = Waiter { number, of, thread, place, client_id: self.client.id };
         keys.into_iter().for_each(|key| self.service.store.wait(key, waiter));
         Err(Failure::Waits)
@@ -79,8 +81,10 @@ impl Call<'_> {
 
     /// A word as the time that a client waits at most; `None`: for ever.
     pub(crate) fn timeout(&self, index: usize) -> Outcome<Option<Duration>> {
-        let seconds = std::str::from_utf8(self.arg(index)).ok().and_then(|text| text.parse().ok());
-        let seconds: f64 = seconds.filter(|s: &f64| !s.is_nan()).ok_or(NOT_A_FLOAT_TIMEOUT)?;
+        let text = self.arg(index);
+        let decimal = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+        let seconds: Option<f64> = decimal.or_else(|| double::parse(text));
+        let seconds = seconds.filter(|seconds| !seconds.is_nan()).ok_or(NOT_A_FLOAT_TIMEOUT)?;
         if seconds < 0.0 {
             return Err("ERR timeout is negative".into());
         }

@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::hash::own_value;
 use super::packed::{Entry, Packed};
-use super::{check_ending, damaged, find, tell};
+use super::{check_ending, damaged, find, intset, tell};
 use crate::failure::Outcome;
 use crate::store::{Elements, NewDeadline, Order, RecentMap, Resident, Store};
 use crate::stored::{IN_ELEMENTS, Type, collection_id};
@@ -68,6 +68,8 @@ pub(crate) struct Map {
     is_touched: bool,
     /// Whether a field was put.
     has_grown: bool,
+    /// How many members a new set is about to get, of which Redis' choice depends.
+    expected: usize,
 }
 
 #[derive(Debug)]
@@ -116,7 +118,21 @@ impl Map {
             has_lost_elements: false,
             is_touched: false,
             has_grown: false,
+            expected: 1,
         }
+    }
+
+    /// Makes a set ready for so many members that are to be put, as far as they are new.
+    pub(crate) fn expect(&mut self, store: &mut Store, members: usize) -> Outcome {
+        self.expected = members;
+        let State::Packed(packed) = &self.state else { return Ok(()) };
+        let limits = &store.inline_limits;
+        let most = match (packed.is_empty(), intset::is_one(packed)) {
+            (true, _) => limits.set_entries.max(limits.intset_entries),
+            (false, true) => limits.intset_entries,
+            (false, false) => limits.set_entries,
+        };
+        if members > most { self.unpack(store) } else { Ok(()) }
     }
 
     /// Lets it count as changed when it is saved: those who watch its key are told.
@@ -181,6 +197,10 @@ impl Map {
             match &found {
                 Some((_, place)) if packed.bytes(place) == value => return Ok(false),
                 Some((_, place)) => packed.replace(place, value),
+                None if self.of == Type::Set => {
+                    self.put_member(store, field)?;
+                    return Ok(true);
+                }
                 None => {
                     packed.push(field);
                     packed.push(value);
@@ -206,12 +226,46 @@ impl Map {
         Ok(is_new)
     }
 
+    /// Adds a member that is new to a set that is one record.
+    fn put_member(&mut self, store: &mut Store, member: &[u8]) -> Outcome {
+        let State::Packed(packed) = &mut self.state else { return Ok(()) };
+        let limits = &store.inline_limits;
+        let is_integer = is_integer(member);
+        let was_empty = packed.is_empty();
+        let was_intset = intset::is_one(packed);
+        let stays_intset =
+            is_integer && was_intset && (!was_empty || self.expected <= limits.intset_entries);
+        if was_intset && !is_integer {
+            intset::sort(packed);
+        }
+        packed.push(member);
+        packed.push(b"");
+        if was_empty && is_integer && !stays_intset {
+            packed.mark();
+        }
+        self.is_changed = true;
+        let count = packed.iter().count() / 2;
+        let fits = match stays_intset {
+            true => count <= limits.intset_entries,
+            false => {
+                let expected = if was_empty { self.expected } else { 0 };
+                count.max(expected) <= limits.set_entries && member.len() <= limits.set_value
+            }
+        };
+        if fits { Ok(()) } else { self.unpack(store) }
+    }
+
     /// Removes a field; returns whether it was there.
     pub(crate) fn remove(&mut self, store: &mut Store, field: &[u8]) -> Outcome<bool> {
         match &mut self.state {
             State::Packed(packed) => {
                 let Some((start, value)) = find_pair(packed, field) else { return Ok(false) };
+                let is_listpack =
+                    self.of == Type::Set && (packed.is_marked() || !is_integer(field));
                 packed.remove(start..value.end);
+                if is_listpack && !packed.is_marked() {
+                    packed.mark();
+                }
                 self.is_changed = true;
                 Ok(true)
             }
@@ -313,7 +367,8 @@ impl Map {
         }
     }
 
-    /// Visits all fields with their values, until `visit` breaks or fails.
+    /// Visits all fields with their values, until `visit` breaks or fails. Those of one record come as in Redis: in the order
+    /// in which they came, or, of an intset, by their numbers.
     pub(crate) fn visit(
         &self,
         store: &Store,
@@ -321,6 +376,16 @@ impl Map {
     ) -> Outcome {
         match &self.state {
             State::Packed(packed) => {
+                if self.of == Type::Set
+                    && let Some(members) = intset::in_order(packed)
+                {
+                    for member in members {
+                        if visit(member, b"")?.is_break() {
+                            break;
+                        }
+                    }
+                    return Ok(());
+                }
                 for (field, value) in pairs(packed) {
                     if visit(field, value)?.is_break() {
                         break;
@@ -564,28 +629,18 @@ impl Map {
         Ok(false)
     }
 
-    /// Whether the map may still be one record, once a field was put.
+    /// Whether a map that is no set may still be one record, once a field was put.
     fn fits(&self, store: &Store, field: &[u8], value: &[u8], is_new: bool) -> bool {
         let State::Packed(packed) = &self.state else { return true };
         let limits = &store.inline_limits;
-        let (entries, longest) = match self.of {
-            Type::Hash => (limits.hash_entries, limits.hash_value),
-            Type::SortedSet => (limits.sorted_set_entries, limits.sorted_set_value),
-            _ => (limits.set_entries, limits.set_value),
+        let (entries, is_short) = match self.of {
+            Type::Hash => {
+                let is_short = field.len().max(own_value(value).len()) <= limits.hash_value;
+                (limits.hash_entries, is_short)
+            }
+            _ => (limits.sorted_set_entries, field.len() <= limits.sorted_set_value),
         };
-        let is_short = match self.of {
-            Type::Hash => field.len() <= longest && own_value(value).len() <= longest,
-            _ => field.len() <= longest,
-        };
-        let count = || packed.iter().count() / 2;
-        if self.of == Type::Set && is_integer(field) {
-            let is_intset = || pairs(packed).all(|(field, _)| is_integer(field));
-            let count = count();
-            return !is_new
-                || (count <= entries && is_short)
-                || (count <= limits.intset_entries && is_intset());
-        }
-        is_short && (!is_new || count() <= entries)
+        is_short && (!is_new || packed.iter().count() / 2 <= entries)
     }
 
     /// Gives each field a record of its own.
@@ -607,10 +662,10 @@ impl Map {
         Ok(())
     }
 
-    /// Whether all fields are integers as Redis packs them.
+    /// Whether it is a set of integers as Redis packs them.
     pub(crate) fn is_intset(&self) -> bool {
         match &self.state {
-            State::Packed(packed) => pairs(packed).all(|(field, _)| is_integer(field)),
+            State::Packed(packed) => intset::is_one(packed),
             State::Elements(_) => false,
         }
     }

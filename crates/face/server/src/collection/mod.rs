@@ -17,6 +17,7 @@
 //! fields, [`list::List`] positions, and [`sorted_set::SortedSet`] the order by scores.
 
 pub(crate) mod hash;
+mod intset;
 pub(crate) mod list;
 mod listpack;
 pub(crate) mod map;

@@ -20,6 +20,9 @@ pub(crate) enum Packed {
 /// Bytes before the first entry.
 const HEAD: usize = 2;
 
+/// The length 0 in two bytes, which is written in one otherwise.
+const MARK: [u8; 2] = [0x80, 0];
+
 impl Packed {
     /// No entries, of a collection of a type.
     pub(crate) fn new(of: Type) -> Self {
@@ -111,6 +114,20 @@ impl Packed {
     /// Removes the bytes of whole entries.
     pub(crate) fn remove(&mut self, range: Range<usize>) {
         self.own().drain(range);
+    }
+
+    /// Whether the collection has the [mark](Packed::mark).
+    pub(crate) fn is_marked(&self) -> bool {
+        self.iter().nth(1).is_some_and(|(place, _)| place.bytes.start - place.start == MARK.len())
+    }
+
+    /// Marks the collection, whose second entry is empty: that entry's length becomes one of two bytes. It is read as any
+    /// other length, so it means nothing to those who do not look for it, and it goes with the entry.
+    pub(crate) fn mark(&mut self) {
+        let second = self.iter().nth(1).filter(|(_, bytes)| bytes.is_empty());
+        if let Some((place, _)) = second {
+            self.own().splice(place.start..place.end, MARK);
+        }
     }
 
     /// Replaces an entry.
@@ -231,6 +248,22 @@ mod tests {
             let again = Packed::of(stored).unwrap();
             prop_assert!(again.is_sound());
             prop_assert_eq!(entries(&again), model);
+        }
+
+        #[test]
+        fn a_mark_changes_no_entry(members in vec(vec(any::<u8>(), 0..200), 0..5)) {
+            let mut packed = Packed::new(Type::Set);
+            for member in &members {
+                packed.push(member);
+                packed.push(b"");
+            }
+            let before = entries(&packed);
+            prop_assert!(!packed.is_marked());
+            packed.mark();
+            packed.mark();
+            prop_assert_eq!(packed.is_marked(), !members.is_empty());
+            prop_assert!(packed.is_sound());
+            prop_assert_eq!(entries(&packed), before);
         }
 
         #[test]

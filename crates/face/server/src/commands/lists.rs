@@ -423,6 +423,7 @@ pub(super) fn move_one(
     target.push(store, to_end, &element)?;
     target.save(store, [pushed(to_end)])?;
     source.save(store, [popped(from_end)])?;
+    store.count_as_one_change();
     Ok(Some(element))
 }
 

@@ -58,6 +58,10 @@ fn reply(call: &mut Call<'_>, operation: Operation) -> Outcome {
     // Of a reply that is too long for its client the rest is not needed.
     let mut found = Found::new(call.service.settings.reply_len_max());
     let _ = combine(&mut call.service.store, operation, &sets, &mut found)?;
+    if operation == Operation::Union && sets.iter().flatten().all(Map::is_intset) {
+        // As in Redis, the union of sets of integers is one, too.
+        found.members.sort_by_cached_key(|member| parse_i64(member));
+    }
     call.reply().set(found.members.len());
     found.members.iter().for_each(|member| call.reply().bulk(member));
     Ok(())

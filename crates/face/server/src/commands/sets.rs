@@ -25,6 +25,7 @@ pub(super) fn read(call: &mut Call<'_>, key: &[u8]) -> Outcome<Option<Map>> {
 pub(super) fn sadd(call: &mut Call<'_>) -> Outcome {
     let (db, key) = (call.client.db, call.arg(1));
     let mut set = Map::find_or_new(&mut call.service.store, db, key, Type::Set)?;
+    set.expect(&mut call.service.store, call.args.len() - 2)?;
     let mut count = 0;
     for member in call.args.from(2) {
         call.check_ending()?;

@@ -55,8 +55,9 @@ pub(crate) enum MoreKeys {
     Counted(usize),
     /// The word with this index is the number of keys, which follow it, each with another word behind it.
     CountedPairs(usize),
-    /// From this index on, the word behind one of these is a key.
-    Behind(usize, &'static [&'static str]),
+    /// From this index on, the word behind the last one of these is a key. There are also options, each with so many words
+    /// behind it.
+    Behind(usize, &'static [&'static str], &'static [(&'static str, usize)]),
     /// The first half of the words behind this one are keys. Before it are options, each with so many words behind it.
     HalfBehind(&'static str, &'static [(&'static str, usize)]),
     /// The word with this index is a key, unless it is empty and the name is there: then all words behind it are. Before it are
@@ -210,10 +211,18 @@ impl MoreKeys {
                 let count = args.get(at).and_then(parse_i64).unwrap_or(0);
                 (at + 1..words).step_by(2).take(usize::try_from(count).unwrap_or(0)).collect()
             }
-            Self::Behind(from, names) => {
-                let is_name =
-                    |index: &usize| names.iter().any(|name| crate::call::is(&args[*index], name));
-                (from..words.saturating_sub(1)).filter(is_name).map(|index| index + 1).collect()
+            Self::Behind(from, names, options) => {
+                let (mut at, mut last) = (from, None);
+                while let Some(word) = args.get(at) {
+                    let is = |name: &str| crate::call::is(word, name);
+                    let option = options.iter().find(|(option, _)| is(option));
+                    at += 1 + option.map_or(0, |(_, behind)| *behind);
+                    if names.iter().any(|name| is(name)) {
+                        last = Some(at).filter(|&at| at < words).or(last);
+                        at += 1;
+                    }
+                }
+                last.into_iter().collect()
             }
             Self::HalfBehind(name, options) => {
                 let mut at = 1;
@@ -344,6 +353,9 @@ use Group::{
 };
 use flags::*;
 
+/// The key in which SORT stores what it has sorted.
+const SORTED: MoreKeys = MoreKeys::Behind(2, &["STORE"], &[("LIMIT", 2), ("BY", 1), ("GET", 1)]);
+
 /// A part of CLUSTER.
 const fn clustered(full_name: &'static str, arity: i32) -> Command {
     part(full_name, arity, 0, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse)
@@ -432,7 +444,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
     new("restore", -4, COLLECTS | DANGEROUS, Generic, "2.6.0", "Makes a key of the payload of a value", dump::restore).keys(1, 1, 1),
     new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
-    new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(MoreKeys::Behind(2, &["STORE"])),
+    new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(SORTED),
     new("sort_ro", -2, READ | PATTERNS, Generic, "7.0.0", "Sorts the elements of a collection", sort::sort_ro).keys(1, 1, 1),
     new("wait", 3, NO_SCRIPT, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
     new("waitaof", 4, NO_SCRIPT, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
@@ -550,9 +562,9 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("geodist", -4, READ, Geo, "3.2.0", "Tells the distance between two places", geo::geodist).keys(1, 1, 1),
     new("geohash", -2, READ, Geo, "3.2.0", "Returns places as geohash texts", geo::geohash).keys(1, 1, 1),
     new("geopos", -2, READ, Geo, "3.2.0", "Returns the coordinates of places", geo::geopos).keys(1, 1, 1),
-    new("georadius", -6, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around coordinates", geo_search::georadius).keys(1, 1, 1).more_keys(MoreKeys::Behind(6, &["STORE", "STOREDIST"])),
+    new("georadius", -6, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around coordinates", geo_search::georadius).keys(1, 1, 1).more_keys(MoreKeys::Behind(6, &["STORE", "STOREDIST"], &[])),
     new("georadius_ro", -6, READ, Geo, "3.2.10", "Finds places around coordinates, and stores nothing", geo_search::georadius_ro).keys(1, 1, 1),
-    new("georadiusbymember", -5, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around another one", geo_search::georadiusbymember).keys(1, 1, 1).more_keys(MoreKeys::Behind(5, &["STORE", "STOREDIST"])),
+    new("georadiusbymember", -5, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around another one", geo_search::georadiusbymember).keys(1, 1, 1).more_keys(MoreKeys::Behind(5, &["STORE", "STOREDIST"], &[])),
     new("georadiusbymember_ro", -5, READ, Geo, "3.2.10", "Finds places around another one, and stores nothing", geo_search::georadiusbymember_ro).keys(1, 1, 1),
     new("geosearch", -7, READ, Geo, "6.2.0", "Finds places in a circle or a box", geo_search::geosearch).keys(1, 1, 1),
     new("geosearchstore", -8, COLLECTS | MANY_KEYS, Geo, "6.2.0", "Stores places in a circle or a box", geo_search::geosearchstore).keys(1, 2, 1),
@@ -961,8 +973,10 @@ mod tests {
             ("zunion 3 a b", MoreKeys::Counted(1), &[2, 3]),
             ("zunion x a b", MoreKeys::Counted(1), &[]),
             ("zunion -1 a b", MoreKeys::Counted(1), &[]),
-            ("sort a by w store b", MoreKeys::Behind(2, &["STORE"]), &[5]),
-            ("sort a store", MoreKeys::Behind(2, &["STORE"]), &[]),
+            ("sort a by w store b", SORTED, &[5]),
+            ("sort a store", SORTED, &[]),
+            ("sort a store b by store get store store c limit store 1", SORTED, &[9]),
+            ("georadius a 0 0 1 m store b store c", MoreKeys::Behind(6, &["STORE"], &[]), &[9]),
             ("xread count 2 streams a b 0 0", STREAMS, &[4, 5]),
             ("xread count 2 streams", STREAMS, &[]),
             ("xread count streams streams a 0", STREAMS, &[4]),

@@ -36,7 +36,7 @@ impl EventLoop {
                 let (place, client_id) = (waiter.place, waiter.client_id);
                 peers.mailbox.send(waiter.thread, Message::Wake { place, client_id });
                 // The next one has its turn behind that one's; an entry of a stream is for all.
-                if waiter.of != Type::Stream {
+                if waiter.of.of != Type::Stream {
                     return;
                 }
             }

@@ -59,7 +59,7 @@ use overlay::{Overlay, Value};
 pub(crate) use part::Part;
 pub(crate) use recent_map::RecentMap;
 pub(crate) use resident::Resident;
-pub(crate) use waiters::{Key, Waiter};
+pub(crate) use waiters::{Awaited, Key, Waiter};
 pub(crate) use watches::Watch;
 
 use crate::Error;
@@ -969,6 +969,16 @@ impl Store {
     /// The number of keys for which clients wait in the parts of `partitions`, which are here.
     pub(crate) fn waited_keys(&self, partitions: PartitionSet) -> usize {
         partitions.iter().map(|number| self.part(number).waiters.len()).sum()
+    }
+
+    /// The number of those keys of which clients get to know that they are gone.
+    pub(crate) fn waited_keys_or_none(&self, partitions: PartitionSet) -> usize {
+        partitions.iter().map(|number| self.part(number).waiters.len_or_none()).sum()
+    }
+
+    /// Counts two changes as one: those of a command that moves something.
+    pub(crate) fn count_as_one_change(&mut self) {
+        self.changes -= 1;
     }
 
     /// Bytes of memory that are kept for the next write.

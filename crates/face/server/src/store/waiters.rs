@@ -8,13 +8,29 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::stored::Type;
 
+/// The values that a client waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// Their type.
+    pub(crate) of: Type,
+    /// Whether the wait ends, too, when a key has a value of another type, or none: that of XREADGROUP does, whose group is
+    /// gone then.
+    pub(crate) or_none: bool,
+}
+
+impl From<Type> for Awaited {
+    fn from(of: Type) -> Self {
+        Self { of, or_none: false }
+    }
+}
+
 /// A client that waits for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiter {
     /// The number of the wait: who waits longer has a lower one.
     pub(crate) number: u64,
-    /// The type of the value that it waits for.
-    pub(crate) of: Type,
+    /// What it waits for.
+    pub(crate) of: Awaited,
     /// The thread that serves its connection, and the connection's place there.
     pub(crate) thread: usize,
     pub(crate) place: usize,
@@ -78,6 +94,12 @@ impl Waiters {
         self.by_key.len()
     }
 
+    /// The keys of which clients get to know that they are gone.
+    pub(super) fn len_or_none(&self) -> usize {
+        let keys = self.by_key.values();
+        keys.filter(|waiters| waiters.values().any(|waiter| waiter.of.or_none)).count()
+    }
+
     /// Whether keys with waiters were changed since that was asked.
     pub(super) fn has_changed(&self) -> bool {
         !self.changed.is_empty()
@@ -96,7 +118,8 @@ mod tests {
 
     #[test]
     fn the_longest_waiting_comes_first_and_changes_come_once() {
-        let waiter = |number| Waiter { number, of: Type::List, thread: 0, place: 0, client_id: 7 };
+        let of = Awaited::from(Type::List);
+        let waiter = |number| Waiter { number, of, thread: 0, place: 0, client_id: 7 };
         let key = |name: &[u8]| (0, Box::from(name));
         let mut waiters = Waiters::default();
         assert!(!waiters.touch(0, b"a"));

@@ -38,7 +38,7 @@ impl Store {
         let waiters = &self.part(self.partition_of(&key.1)).waiters;
         let mut after = 0;
         while let Some(waiter) = waiters.after(key, after).filter(|waiter| waiter.number < number) {
-            if waiter.of == of {
+            if waiter.of.of == of {
                 return false;
             }
             after = waiter.number;
@@ -53,13 +53,12 @@ impl Store {
         while let Some(part) = &self.parts[partition]
             && let Some(waiter) = part.waiters.after(key, after)
         {
-            // A reader of a stream gets to know that it is gone, too.
-            if waiter.of == Type::Stream {
+            if waiter.of.or_none {
                 return Ok(Some(waiter));
             }
             let value = self.get(key.0, &key.1)?;
             let found = value.and_then(|value| value.value_type().ok());
-            if found == Some(waiter.of) {
+            if found == Some(waiter.of.of) {
                 return Ok(Some(waiter));
             }
             after = waiter.number;

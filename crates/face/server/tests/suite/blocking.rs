@@ -14,6 +14,7 @@ on_threads! {
     a_wait_is_ended_by_another_client
     a_transaction_does_not_wait
     what_waits_is_left_alone_by_values_of_other_types
+    only_a_group_is_told_that_a_stream_is_gone
     a_client_that_goes_waits_no_more
     wrong_words_are_refused
 }
@@ -189,6 +190,34 @@ fn what_waits_is_left_alone_by_values_of_other_types() {
     assert_eq!(client.reply(), "[\"a\", \"1\"]");
 }
 
+fn only_a_group_is_told_that_a_stream_is_gone() {
+    let server = Running::start();
+    let (mut client, mut member, mut other) = (server.client(), server.client(), server.client());
+    for (request, end) in [
+        ("SET s 1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("DEL s", "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option"),
+    ] {
+        other.ask("DEL s");
+        other.check(&[("XGROUP CREATE s g $ MKSTREAM", "+OK")]);
+        client.send_line("XREAD BLOCK 0 STREAMS s $");
+        wait_for_blocked(&server, 1);
+        member.send_line("XREADGROUP GROUP g c BLOCK 0 STREAMS s >");
+        wait_for_blocked(&server, 2);
+        let info = other.ask("INFO clients");
+        assert!(info.contains("total_blocking_keys:1"), "{info}");
+        assert!(info.contains("total_blocking_keys_on_nokey:1"), "{info}");
+        other.ask(request);
+        assert_eq!(member.reply(), end);
+        wait_for_blocked(&server, 1);
+        let info = other.ask("INFO clients");
+        assert!(info.contains("total_blocking_keys:1"), "{info}");
+        assert!(info.contains("total_blocking_keys_on_nokey:0"), "{info}");
+        other.ask("DEL s");
+        other.check(&[("XADD s 7-1 f v", "\"7-1\"")]);
+        assert_eq!(client.reply(), "[[\"s\", [[\"7-1\", [\"f\", \"v\"]]]]]");
+    }
+}
+
 fn a_client_that_goes_waits_no_more() {
     let server = Running::start();
     let mut other = server.client();
@@ -206,6 +235,8 @@ fn wrong_words_are_refused() {
         ("BLPOP a", "-ERR wrong number of arguments for 'blpop' command"),
         ("BLPOP a -1", "-ERR timeout is negative"),
         ("BLPOP a x", "-ERR timeout is not a float or out of range"),
+        ("BLPOP a 1e400", "-ERR timeout is out of range"),
+        ("BLPOP a 0x7FFFFFFFFFFFFF", "-ERR timeout is out of range"),
         ("BLMPOP 0 0 a LEFT", "-ERR numkeys should be greater than 0"),
         ("BLMPOP 0 2 a LEFT", "-ERR syntax error"),
         ("BLMPOP 0 1 a UP", "-ERR syntax error"),

@@ -5,6 +5,9 @@ use crate::common::{Client, Running, eventually};
 
 on_threads! {
     encodings_are_those_of_redis
+    what_was_larger_stays_so_but_lists
+    a_set_of_integers_that_had_another_member_stays_a_listpack
+    small_collections_have_an_order
     limits_can_be_changed
     memory_grows_with_the_elements
     keys_are_scanned_by_their_type
@@ -65,6 +68,103 @@ fn encodings_are_those_of_redis() {
         encoding(&mut client, "k", expected);
     }
     client.check(&[("OBJECT ENCODING none", "nil")]);
+}
+
+fn what_was_larger_stays_so_but_lists() {
+    let server = Running::start();
+    let mut client = server.client();
+    for setting in [
+        "hash-max-listpack-entries",
+        "set-max-listpack-entries",
+        "set-max-intset-entries",
+        "zset-max-listpack-entries",
+        "list-max-listpack-size",
+    ] {
+        client.check(&[(&format!("CONFIG SET {setting} 2"), "+OK")]);
+    }
+    for (made, shrunk, expected) in [
+        ("HSET k a 1 b 2 c 3", "HDEL k a b", "hashtable"),
+        ("SADD k a b c", "SREM k a b", "hashtable"),
+        ("SADD k 1 2 3", "SREM k 1 2", "hashtable"),
+        ("ZADD k 1 a 2 b 3 c", "ZREM k a b", "skiplist"),
+        ("RPUSH k a b c", "RPOP k", "quicklist"),
+        ("RPUSH k a b c", "RPOP k 2", "listpack"),
+        ("RPUSH k a a c", "LREM k 2 a", "listpack"),
+        ("RPUSH k a b c", "LTRIM k 1 1", "listpack"),
+    ] {
+        client.ask("DEL k");
+        client.ask(made);
+        client.ask(shrunk);
+        encoding(&mut client, "k", expected);
+    }
+    // A list of a few elements is looked at whenever one goes, or becomes another one.
+    let long = "x".repeat(8192);
+    client.check(&[
+        ("CONFIG SET list-max-listpack-size -1", "+OK"),
+        (&format!("RPUSH l a b c {long}"), ":4"),
+        ("RPOP l", &format!("\"{long}\"")),
+        (&format!("RPUSH m {long}"), ":1"),
+    ]);
+    encoding(&mut client, "l", "listpack");
+    encoding(&mut client, "m", "quicklist");
+    client.check(&[("LSET m 0 a", "+OK")]);
+    encoding(&mut client, "m", "listpack");
+}
+
+fn a_set_of_integers_that_had_another_member_stays_a_listpack() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("SADD k 1 2 3 a", ":4"), ("SREM k a", ":1")]);
+    encoding(&mut client, "k", "listpack");
+    // The mark of it stays when members come and go, the first one, too, and in a copy.
+    for request in ["SREM k 1", "SADD k 7", "SREM k 2", "SREM k 3", "SADD k 1", "SREM k 7"] {
+        client.check(&[(request, ":1")]);
+        encoding(&mut client, "k", "listpack");
+    }
+    client.check(&[("COPY k l", ":1"), ("SADD k 2", ":1"), ("SMEMBERS k", "[\"1\", \"2\"]")]);
+    encoding(&mut client, "l", "listpack");
+    client.check(&[("SREM k 1 2", ":2"), ("SADD k 1", ":1")]);
+    encoding(&mut client, "k", "intset");
+    for (members, moved, expected) in [("1 2 a", "a", "listpack"), ("1 2 3", "3", "intset")] {
+        client.ask("DEL k to");
+        client.ask(&format!("SADD k {members}"));
+        client.check(&[(&format!("SMOVE k to {moved}"), ":1")]);
+        encoding(&mut client, "k", expected);
+    }
+    client.check(&[("DEL k l to", ":3"), ("CONFIG SET set-max-intset-entries 2", "+OK")]);
+    // Redis chooses by what a request has when a set begins, and by what the set has later.
+    for (request, expected) in [
+        ("SADD k 1 2", "intset"),
+        ("SADD k 3", "hashtable"),
+        ("SADD l 1 2 3", "listpack"),
+        ("SADD l 4", "listpack"),
+    ] {
+        client.ask(request);
+        encoding(&mut client, &request[5..6], expected);
+    }
+}
+
+fn small_collections_have_an_order() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[
+        ("SADD s 3 -1 2 10 0", ":5"),
+        ("SMEMBERS s", r#"["-1", "0", "2", "3", "10"]"#),
+        ("SSCAN s 0", r#"["0", ["-1", "0", "2", "3", "10"]]"#),
+        ("SADD t 5 1", ":2"),
+        ("SUNION s t", r#"["-1", "0", "1", "2", "3", "5", "10"]"#),
+        ("SINTER s s", r#"["-1", "0", "2", "3", "10"]"#),
+        ("SORT s BY nosort", r#"["-1", "0", "2", "3", "10"]"#),
+        ("SADD s b a", ":2"),
+        ("SADD s 1", ":1"),
+        ("SMEMBERS s", r#"["-1", "0", "2", "3", "10", "b", "a", "1"]"#),
+        ("HSET h b 1 a 2 c 3", ":3"),
+        ("HSET h b 4", ":0"),
+        ("HSCAN h 0", r#"["0", ["b", "4", "a", "2", "c", "3"]]"#),
+        ("HGETALL h", r#"["b", "4", "a", "2", "c", "3"]"#),
+        ("ZADD z 3 a 1 c 2 b 1 b2", ":4"),
+        ("ZSCAN z 0", r#"["0", ["b2", "1", "c", "1", "b", "2", "a", "3"]]"#),
+    ]);
 }
 
 fn limits_can_be_changed() {

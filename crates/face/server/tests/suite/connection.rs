@@ -265,6 +265,8 @@ fn commands_describe_themselves() {
         ("COMMAND GETKEYS EVAL x 2 a b c", "[\"a\", \"b\"]"),
         ("COMMAND GETKEYS EVAL x 0 c", "[]"),
         ("COMMAND GETKEYS EVAL x 2 c", "-ERR Invalid arguments specified for command"),
+        ("COMMAND GETKEYS SORT a STORE b BY store GET store STORE c", "[\"a\", \"c\"]"),
+        ("COMMAND GETKEYS GEORADIUS a 0 0 1 km STORE b STOREDIST c", "[\"a\", \"c\"]"),
         ("COMMAND GETKEYS PING x", "-ERR The command has no key arguments"),
         ("COMMAND GETKEYS NOSUCH x", "-ERR Invalid command specified"),
         ("COMMAND GETKEYS GET a b", "-ERR Invalid number of arguments specified for command"),

@@ -30,6 +30,8 @@ fn places_are_added_and_told() {
             "[[\"13.36138933897018433\", \"38.11555639549629859\"], nil]",
         ),
         ("GEOPOS none a", "[nil]"),
+        ("ZADD odd -1 a", ":1"),
+        ("GEOPOS odd a", "[[\"180\", \"85.0511287799999991\"]]"),
         ("GEOADD Sicily 200 38 x", pair),
         ("GEOADD Sicily x 38 x", "-ERR value is not a valid float"),
         ("GEOADD Sicily 1 38 x 1", "-ERR syntax error"),

@@ -52,6 +52,7 @@ fn the_form_is_that_of_redis() {
         // As Redis 7 answers.
         ("GET h", "\"HYLL\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x80`\\xf3\\x80P\\xb1\\x84K\\xfb\\x80BZ\""),
         ("OBJECT ENCODING h", "\"raw\""),
+        ("PFDEBUG SIMD OFF", "+OK"),
         ("PFDEBUG ENCODING h", "+sparse"),
         ("PFDEBUG DECODE h", "\"Z:8436 v:1,1 Z:4274 v:2,1 Z:3068 v:1,1 Z:603\""),
     ]);

@@ -15,6 +15,9 @@ use crate::stored::Type;
 /// Elements that are written anew at once: a scan sees the state of its beginning, and nothing is changed beside it.
 const MOVED_AT_ONCE: usize = 1024;
 
+/// Elements of a list at which is looked at each removal whether it may be one record.
+const LOOKED_AT: usize = 16;
+
 impl List {
     /// Removes `count` elements from a number on, all of which are there.
     pub(crate) fn remove_range(&mut self, store: &mut Store, from: usize, count: usize) -> Outcome {
@@ -128,7 +131,9 @@ impl List {
             for from in range.clone().step_by(MOVED_AT_ONCE) {
                 check_ending(store)?;
                 let count = MOVED_AT_ONCE.min(range.end - from);
-                for element in self.read(store, elements, from, count)? {
+                let first = self.element_key(store, elements, from)?;
+                let moved = store.scan(elements, &first, Order::Ascending)?.take(count);
+                for (_, element) in moved.collect::<Result<Vec<_>, _>>()? {
                     let position = MIDDLE + positions.len() as u64 * GAP;
                     store.put_element(&renewed, &position.to_be_bytes(), &element)?;
                     positions.insert(position);
@@ -141,20 +146,16 @@ impl List {
         Ok(())
     }
 
-    fn read(
+    /// The key of the element with a number, which is there.
+    fn element_key(
         &self,
         store: &mut Store,
         elements: &Elements,
-        from: usize,
-        count: usize,
-    ) -> Outcome<Vec<halite::Bytes>> {
-        let missing = || damaged(&self.key, "an element is missing");
-        let first = self.positions(store, elements)?.get(from).ok_or_else(missing)?;
-        let scan = store.scan(elements, &first.to_be_bytes(), Order::Ascending)?;
-        Ok(scan
-            .take(count)
-            .map(|pair| pair.map(|(_, element)| element))
-            .collect::<Result<_, _>>()?)
+        index: usize,
+    ) -> Outcome<[u8; 8]> {
+        let position = self.positions(store, elements)?.get(index);
+        let position = position.ok_or_else(|| damaged(&self.key, "an element is missing"))?;
+        Ok(position.to_be_bytes())
     }
 
     /// Makes a list of elements one record if it has become so small.
@@ -166,8 +167,8 @@ impl List {
         }
         let len = self.len(store)?;
         let half = store.inline_limits.list_len_max() / 2;
-        // The size is not known, and is looked at now and then.
-        if self.removed > 1 || len == half || len.is_power_of_two() {
+        // The size is not known, and of a longer list is looked at now and then.
+        if self.removed > 1 || len <= LOOKED_AT || len == half || len.is_power_of_two() {
             self.pack(store, &elements, slice::from_ref(&(0..len)))?;
         }
         Ok(())
@@ -186,7 +187,9 @@ impl List {
         }
         let mut inline = Inline::new();
         for range in kept.iter().filter(|range| !range.is_empty()) {
-            for element in self.read(store, elements, range.start, range.len())? {
+            let first = self.element_key(store, elements, range.start)?;
+            for pair in store.scan(elements, &first, Order::Ascending)?.take(range.len()) {
+                let (_, element) = pair?;
                 let bytes = inline.listpack_len + listpack::entry_len(&element);
                 if !store.inline_limits.takes_list_back(len, bytes) {
                     return Ok(false);

@@ -119,7 +119,7 @@ fn clients(service: &Service, report: &Report, text: &mut String) {
         "watching_clients": report.watching,
         "clients_in_timeout_table": report.timed,
         "total_blocking_keys": report.waited_keys,
-        "total_blocking_keys_on_nokey": 0,
+        "total_blocking_keys_on_nokey": report.waited_keys_or_none,
     );
 }
 

@@ -388,17 +388,25 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Outcome {
     };
     let options = ElementOptions::parse(call, false)?;
     let mut page = ElementPage::new(call, &options);
+    let store = &mut call.service.store;
     let mut text = Vec::new();
-    let next = set.map().scan(&call.service.store, cursor, options.count, |member, value| {
-        let score = read_score(value).ok_or_else(|| Failure::from("ERR a score is damaged"))?;
-        text.clear();
-        // Redis writes the scores of larger sets otherwise here.
-        match set.is_packed() {
-            true => double::write(&mut text, score),
-            false => double::write_17_digits(&mut text, score),
+    // A small set comes by its scores, and Redis writes those of larger ones otherwise here.
+    let next = if set.is_packed() {
+        let len = set.len(store)?;
+        for (score, member) in set.members(store, 0..len)? {
+            text.clear();
+            double::write(&mut text, score);
+            page.look_at(&member, Some(&text))?;
         }
-        page.look_at(member, Some(&text))
-    })?;
+        0
+    } else {
+        set.map().scan(store, cursor, options.count, |member, value| {
+            let score = read_score(value).ok_or_else(|| Failure::from("ERR a score is damaged"))?;
+            text.clear();
+            double::write_17_digits(&mut text, score);
+            page.look_at(member, Some(&text))
+        })?
+    };
     page.reply(call, next);
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::collection::stream::{Reader, Stream};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::reply::{Protocol, Reply};
-use crate::store::Order;
+use crate::store::{Awaited, Order};
 use crate::stored::Type;
 use crate::stream_id::StreamId;
 
@@ -67,7 +67,8 @@ fn read(call: &mut Call<'_>, of_group: bool) -> Outcome {
     };
     let timeout = (block_ms > 0).then(|| Duration::from_millis(block_ms));
     let keys = request.streams.iter().map(|(key, _)| &key[..]);
-    let waits = call.wait_for(Type::Stream, keys, timeout, |reply| reply.null_array());
+    let of = Awaited { of: Type::Stream, or_none: of_group };
+    let waits = call.wait_for(of, keys, timeout, |reply| reply.null_array());
     // The last ids are those of the time when the wait began.
     if let Some(wait) = &mut call.client.wait {
         let behind = request.streams.iter().map(|(_, from)| match from {
