@@ -43,7 +43,9 @@ pub(crate) fn execute(
         if client.gets_posts() {
             catch_up(service, client, connection);
         }
-        if connection.backlog() >= enough || service.store.has_ready {
+        // Those who wait have their turn first; one of them has it now.
+        let has_turn = client.wait.is_some() || !service.store.has_ready;
+        if connection.backlog() >= enough || !has_turn {
             connection.has_requests = true;
             break;
         }

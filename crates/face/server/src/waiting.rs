@@ -72,11 +72,15 @@ impl Call<'_> {
         Err(Failure::Waits)
     }
 
-    /// Whether the client may take what a key has: it may not if others wait for that who came before.
+    /// Whether the client may take what a key has: it may not if others wait for that who came before. A command that would
+    /// not wait may.
     pub(crate) fn is_its_turn(&self, of: Type, key: &[u8]) -> bool {
-        let number = self.client.wait.as_ref().map_or(u64::MAX, |wait| wait.number);
-        let is_alone = self.service.store.partitions() == 1;
-        is_alone || self.service.store.is_first(&(self.client.db, key.into()), of, number)
+        let wait = self.client.wait.as_ref();
+        let number = wait.map_or(u64::MAX, |wait| wait.number);
+        let is_alone = self.service.store.partitions() == 1 && wait.is_none();
+        is_alone
+            || !self.service.may_wait
+            || self.service.store.is_first(&(self.client.db, key.into()), of, number)
     }
 
     /// A word as the time that a client waits at most; `None`: for ever.

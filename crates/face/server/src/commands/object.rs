@@ -6,7 +6,7 @@ use crate::collection::list::List;
 use crate::collection::map::Map;
 use crate::failure::Outcome;
 use crate::number::parse_i64;
-use crate::store::{Encoding, Store};
+use crate::store::{Encoding, EvictionOrder, Store};
 use crate::stored::{Stored, Type};
 
 /// Tells the encoding that Redis would choose for such a value, or that the last command left, if it differs.
@@ -66,9 +66,20 @@ fn encoding_of_collection(
 /// The longest text that Redis embeds in an object, in bytes.
 pub(super) const EMBEDDED_LEN_MAX: usize = 44;
 
-/// A value has one key.
+/// The largest integer that Redis keeps once for all keys, and the number of references that it tells for such a one.
+const SHARED: (i64, i64) = (9999, i32::MAX as i64);
+
+/// A value has one key. Small integers are told as those are which Redis shares.
 pub(super) fn refcount(call: &mut Call<'_>) -> Outcome {
-    tell(call, 1)
+    let (db, key) = (call.client.db, call.arg(2));
+    // With the policies that look at uses, Redis shares none.
+    let shares = call.service.settings.eviction.policy.order() != EvictionOrder::ByUsage;
+    let store = &mut call.service.store;
+    let value = store.get(db, key)?.and_then(|value| value.into_string().ok());
+    let number = value.filter(|_| store.encoding(db, key).is_none());
+    let number = number.and_then(|value| parse_i64(&value));
+    let is_shared = shares && number.is_some_and(|number| (0..=SHARED.0).contains(&number));
+    tell(call, if is_shared { SHARED.1 } else { 1 })
 }
 
 /// Tells the seconds since the last use, as far as the policy of eviction has it noted; otherwise 0.
@@ -116,7 +127,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "IDLETIME <key>",
         "    Tells the seconds since the last use, under an LRU policy of eviction; otherwise 0.",
         "REFCOUNT <key>",
-        "    Tells 1.",
+        "    Tells 1, and of a small integer how Redis counts one that is shared.",
         "HELP",
         "    Prints this help.",
     ]);

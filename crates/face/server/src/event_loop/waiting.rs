@@ -19,6 +19,7 @@ impl EventLoop {
             for key in self.service.store.take_ready() {
                 self.serve_waiters(&key);
             }
+            self.service.store.end_turns();
         }
     }
 

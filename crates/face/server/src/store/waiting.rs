@@ -22,17 +22,22 @@ impl Store {
         true
     }
 
-    /// The keys that were changed for which clients wait.
+    /// The keys that were changed for which clients wait. While these have their turns nobody else has: until
+    /// [`Store::end_turns`] it is as if keys were ready.
     pub(crate) fn take_ready(&mut self) -> Vec<Key> {
-        self.has_ready = false;
         let parts = self.parts.iter_mut().flatten();
         parts.flat_map(|part| part.waiters.take_changed()).collect()
     }
 
+    /// Ends the turns of those who wait, but for the keys that they have changed.
+    pub(crate) fn end_turns(&mut self) {
+        self.has_ready = self.parts.iter().flatten().any(|part| part.waiters.has_changed());
+    }
+
     /// Whether no client waits for a value of a type at a key for longer than the one with this number. With one thread,
-    /// those who wait have had their turn by now.
+    /// those who wait have had their turn by now, unless it is about to come.
     pub(crate) fn is_first(&self, key: &Key, of: Type, number: u64) -> bool {
-        if self.parts.len() == 1 {
+        if self.parts.len() == 1 && !self.has_ready {
             return true;
         }
         let waiters = &self.part(self.partition_of(&key.1)).waiters;

@@ -9,6 +9,7 @@ on_threads! {
     who_waits_longest_is_served_first
     a_push_is_followed_by_those_who_wait_before_the_next_command
     a_client_waits_for_several_keys
+    who_is_served_may_let_another_be_served
     an_element_moves_on_to_the_next_list
     a_wait_ends_with_its_time
     a_wait_is_ended_by_another_client
@@ -106,6 +107,47 @@ fn a_client_waits_for_several_keys() {
     wait_for_blocked(&server, 1);
     other.check(&[("RPUSH c 1 2 3", ":3")]);
     assert_eq!(client.reply(), "[\"c\", [\"1\", \"2\"]]");
+}
+
+fn who_is_served_may_let_another_be_served() {
+    let server = Running::start();
+    let mut other = server.client();
+    let (mut mover, mut popper, mut chooser) = (server.client(), server.client(), server.client());
+    for pushed in [["LPUSH {t}1 1", "LPUSH {t}2 2"], ["LPUSH {t}3 1", "LPUSH {t}2 2"]] {
+        let moves = pushed[0].ends_with("1 1");
+        if moves {
+            mover.send_line("BRPOPLPUSH {t}1 {t}3 0");
+            wait_for_blocked(&server, 1);
+        }
+        popper.send_line("BLPOP {t}2 0");
+        wait_for_blocked(&server, 1 + usize::from(moves));
+        chooser.send_line("BLMPOP 0 2 {t}2 {t}3 LEFT");
+        wait_for_blocked(&server, 2 + usize::from(moves));
+        other.check(&[
+            ("MULTI", "+OK"),
+            (pushed[0], "+QUEUED"),
+            (pushed[1], "+QUEUED"),
+            ("EXEC", "[:1, :1]"),
+        ]);
+        // The one waits longer for the second list, so the other has to take what the third one gets.
+        assert_eq!(popper.reply(), "[\"{t}2\", \"2\"]");
+        assert_eq!(chooser.reply(), "[\"{t}3\", [\"1\"]]");
+        if moves {
+            assert_eq!(mover.reply(), "\"1\"");
+        }
+        wait_for_blocked(&server, 0);
+    }
+    // A transaction does not wait, and takes what it has pushed itself.
+    popper.send_line("BLPOP {t}2 0");
+    wait_for_blocked(&server, 1);
+    other.check(&[
+        ("MULTI", "+OK"),
+        ("LPUSH {t}2 1", "+QUEUED"),
+        ("BLPOP {t}2 0", "+QUEUED"),
+        ("EXEC", "[:1, [\"{t}2\", \"1\"]]"),
+        ("LPUSH {t}2 2", ":1"),
+    ]);
+    assert_eq!(popper.reply(), "[\"{t}2\", \"2\"]");
 }
 
 fn an_element_moves_on_to_the_next_list() {

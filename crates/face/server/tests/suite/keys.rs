@@ -259,6 +259,16 @@ fn objects_are_described_as_redis_would() {
     }
     client.check(&[
         ("OBJECT REFCOUNT k", ":1"),
+        ("SET few 9998", "+OK"),
+        ("INCR few", ":9999"),
+        ("OBJECT REFCOUNT few", ":2147483647"),
+        ("INCR few", ":10000"),
+        ("OBJECT REFCOUNT few", ":1"),
+        ("SET few -1", "+OK"),
+        ("OBJECT REFCOUNT few", ":1"),
+        ("APPEND few x", ":3"),
+        ("OBJECT REFCOUNT few", ":1"),
+        ("OBJECT REFCOUNT none", "nil"),
         ("OBJECT IDLETIME k", ":0"),
         ("OBJECT ENCODING none", "nil"),
         ("OBJECT NOSUCH k", "-ERR unknown subcommand 'NOSUCH'. Try OBJECT HELP."),
