@@ -59,9 +59,13 @@ impl SortedSet {
         if before.is_some_and(|before| before == score) {
             return Ok(before);
         }
-        // Redis packs a negative zero as 0.
-        let score = if self.is_packed() { score + 0.0 } else { score };
-        self.map.put_known(store, member, &score.to_le_bytes(), before.is_none())?;
+        // Redis packs a negative zero as 0, but for that of the member with which the set becomes too large for that.
+        let was_packed = self.is_packed();
+        let stored = if was_packed { score + 0.0 } else { score };
+        self.map.put_known(store, member, &stored.to_le_bytes(), before.is_none())?;
+        if was_packed && !self.is_packed() && score.to_bits() != stored.to_bits() {
+            self.map.put_known(store, member, &score.to_le_bytes(), false)?;
+        }
         if let Some(elements) = self.map.elements()
             && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
         {
