@@ -47,6 +47,8 @@ pub(crate) struct Report {
     pub(crate) timed: usize,
     /// Clients that watch keys.
     pub(crate) watching: usize,
+    /// Keys that they watch, each counted as often as it is watched.
+    pub(crate) watches: usize,
     /// Keys for which clients wait.
     pub(crate) waited_keys: usize,
     /// When its writes were last durable, in milliseconds since 1970.
@@ -101,6 +103,7 @@ impl Report {
         self.blocked += other.blocked;
         self.timed += other.timed;
         self.watching += other.watching;
+        self.watches += other.watches;
         self.waited_keys += other.waited_keys;
         self.synced_ms = self.synced_ms.max(other.synced_ms);
     }

@@ -71,7 +71,7 @@ pub(super) fn refcount(call: &mut Call<'_>) -> Outcome {
     tell(call, 1)
 }
 
-/// Tells the seconds since the last use, as far as the policy of eviction has it noted; otherwise 0.
+/// Tells the seconds since the last use, unless it is counted how often keys are used.
 pub(super) fn idletime(call: &mut Call<'_>) -> Outcome {
     if call.service.settings.eviction.policy.is_lfu() && call.contains(call.arg(2))? {
         return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. \
@@ -114,7 +114,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "FREQ <key>",
         "    Tells how often the key is used, under an LFU policy of eviction.",
         "IDLETIME <key>",
-        "    Tells the seconds since the last use, under an LRU policy of eviction; otherwise 0.",
+        "    Tells the seconds since the last use, but under an LFU policy of eviction.",
         "REFCOUNT <key>",
         "    Tells 1.",
         "HELP",
