@@ -74,11 +74,13 @@ impl Clocks {
         self.slots.capacity() * size_of::<u32>()
     }
 
+    #[inline]
     fn slot(&self, place: usize, key: &[u8]) -> usize {
-        xxh3_64_with_seed(key, place as u64) as usize & (self.slots.len() - 1)
+        digest(place as u64, key) as usize & (self.slots.len() - 1)
     }
 
     /// Notes that a key was used.
+    #[inline]
     pub(super) fn touch(
         &mut self,
         (place, key): (usize, &[u8]),
@@ -86,7 +88,9 @@ impl Clocks {
         now_ms: u64,
         random: &mut Rng,
     ) {
-        self.begin(usage, now_ms);
+        if self.usage != Some(usage) {
+            self.begin(usage, now_ms);
+        }
         let slot = self.slot(place, key);
         self.slots[slot] = match usage {
             Usage::Recent => recent(now_ms),
@@ -164,6 +168,27 @@ impl Clocks {
             _ => LFU_NEW,
         }
     }
+}
+
+/// The digest of a key of usual length takes a multiplication for each 8 bytes of it.
+#[inline]
+fn digest(place: u64, key: &[u8]) -> u64 {
+    const USUAL_LEN: usize = 32;
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    if key.len() > USUAL_LEN {
+        return xxh3_64_with_seed(key, place);
+    }
+    let mut digest = place ^ ((key.len() as u64) << 32);
+    let (words, rest) = key.as_chunks::<8>();
+    for word in words {
+        digest = (digest ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    for byte in rest {
+        digest = digest.rotate_left(8) ^ u64::from(*byte);
+    }
+    // The slot is of the lowest bits.
+    let product = digest.wrapping_mul(FACTOR);
+    product ^ (product >> 32)
 }
 
 fn recent(now_ms: u64) -> u32 {

@@ -195,6 +195,7 @@ fn there_is_no_cluster_no_module_and_no_replica() {
         ("WAIT 1 10", ":0"),
         ("WAIT x 0", "-ERR value is not an integer or out of range"),
         ("WAIT 0 -1", "-ERR timeout is negative"),
+        ("WAIT 0 9223372036854775807", "-ERR timeout is out of range"),
         ("WAIT 0 x", "-ERR timeout is not an integer or out of range"),
         ("SET k v", "+OK"),
         ("WAITAOF 1 0 0", "[:1, :0]"),
