@@ -58,6 +58,43 @@ fn a_file_has_the_settings_and_options_win() {
 }
 
 #[test]
+fn users_are_lines_of_the_file_or_of_their_own() {
+    let home = Home::new();
+    home.file("halite.conf", "user app on nopass ~app:* +@read\nuser gone on nopass\n");
+    let served = Served::start(&home, &["--config", "halite.conf"]);
+    let users = "*3\r\n$3\r\napp\r\n$7\r\ndefault\r\n$4\r\ngone\r\n";
+    expect(&served, "ACL USERS", users);
+    expect(&served, "ACL DELUSER gone", ":1\r\n");
+    expect(&served, "ACL SETUSER new on +get", "+OK\r\n");
+    expect(&served, "CONFIG REWRITE", "+OK\r\n");
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+    let rewritten = fs::read_to_string(home.path("halite.conf")).unwrap();
+    let lines: Vec<_> = rewritten.lines().filter(|line| line.starts_with("user ")).collect();
+    assert!(lines[0].starts_with("user app on nopass ") && lines[0].ends_with(" -@all +@read"));
+    assert!(
+        lines[1].starts_with("user default on nopass ") && lines[2].starts_with("user new on ")
+    );
+    assert_eq!(lines.len(), 3, "{rewritten}");
+    let served = Served::start(&home, &["--config", "halite.conf"]);
+    expect(&served, "ACL USERS", &users.replace("$4\r\ngone", "$3\r\nnew"));
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+
+    // The file of users lies in the folder that `dir` names.
+    fs::create_dir(home.path("etc")).unwrap();
+    home.file("etc/users.acl", "user other on nopass +get\n");
+    home.file("halite.conf", "aclfile users.acl\ndir etc\n");
+    let served = Served::start(&home, &["--config", "halite.conf"]);
+    expect(&served, "ACL USERS", "*2\r\n$7\r\ndefault\r\n$5\r\nother\r\n");
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+    home.file("halite.conf", "aclfile users.acl\ndir etc\nuser app on\n");
+    let failed = home.run(&["serve", "data", "--config", "halite.conf", "--port", "0"]);
+    assert!(failed.err.contains("define all of them in one of both"), "{}", failed.err);
+    home.file("halite.conf", "user app +nope\n");
+    let failed = home.run(&["serve", "data", "--config", "halite.conf", "--port", "0"]);
+    assert!(failed.err.contains("halite.conf:1: user: "), "{}", failed.err);
+}
+
+#[test]
 fn without_a_file_there_is_nothing_to_rewrite() {
     let home = Home::new();
     let served = Served::start(&home, &[]);

@@ -42,6 +42,8 @@ pub(crate) struct Client {
     pub(crate) wait: Option<Wait>,
     /// Its subscriptions, if it has any.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// It stands for the client of a script.
+    pub(crate) is_of_script: bool,
     /// It gets the commands of all clients.
     pub(crate) is_monitor: bool,
     /// How it is told of changes, if it is.
@@ -140,6 +142,7 @@ impl Client {
             watches_len: 0,
             wait: None,
             subscriptions: None,
+            is_of_script: false,
             is_monitor: false,
             tracking: None,
             acts_for: id,
@@ -244,6 +247,11 @@ impl Client {
 
     /// The line of CLIENT LIST.
     pub(crate) fn describe(&self, now: Instant) -> String {
+        self.describe_as(now, self.last_command)
+    }
+
+    /// The line of CLIENT LIST, with this command as the last one.
+    pub(crate) fn describe_as(&self, now: Instant, command: &str) -> String {
         let mut flags = String::new();
         if self.is_monitor {
             flags.push('O');
@@ -286,7 +294,7 @@ impl Client {
         let omem = buffers.outputs_capacity;
         format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
-             ssub={} multi={queued} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
+             ssub={} multi={queued} watch={} qbuf={} qbuf-free={} argv-mem={} multi-mem={queued_bytes} \
              rbs={} rbp={} obl={} oll={} omem={omem} tot-mem={total} events={} cmd={} user={} \
              redir={} resp={} lib-name={} lib-ver={}",
             self.id,
@@ -300,6 +308,7 @@ impl Client {
             subscribed(Kind::Channel),
             subscribed(Kind::Pattern),
             subscribed(Kind::Shard),
+            self.watches.len(),
             buffers.query_len,
             buffers.query_free,
             buffers.request_len,
@@ -308,7 +317,7 @@ impl Client {
             buffers.output_len,
             buffers.outputs,
             if buffers.output_len > 0 { "rw" } else { "r" },
-            self.last_command,
+            command,
             String::from_utf8_lossy(&self.login.user().name),
             self.redirect(),
             self.protocol.number(),

@@ -68,6 +68,8 @@ pub struct Config {
     pub(crate) file: Option<PathBuf>,
     /// Settings of that file that have no field here, and their values.
     pub(crate) settings: Vec<(String, String)>,
+    /// The users of that file, as lines of a file of users.
+    pub(crate) users: Vec<Vec<u8>>,
     /// Settings that options have set.
     pub(crate) changed: BTreeSet<&'static str>,
 }
@@ -99,6 +101,7 @@ impl Default for Config {
             log: None,
             file: None,
             settings: Vec::new(),
+            users: Vec::new(),
             changed: BTreeSet::new(),
         }
     }

@@ -6,7 +6,6 @@ use crate::call::Call;
 use crate::client::{Client, Replies};
 use crate::clock::unix_time;
 use crate::commands::{self, Command, flags};
-use crate::eviction;
 use crate::failure::{Failure, KEPT_TOO_MUCH, Outcome, without_code};
 use crate::monitor;
 use crate::reply::{Protocol, Reply};
@@ -118,6 +117,7 @@ fn refuse(
     failure: Failure,
 ) -> Failure {
     if let Some(command) = command {
+        client.last_command = command.full_name;
         service.commands.reject(command);
         if command.is(flags::EXECUTES) {
             commands::transactions::leave(service, client);
@@ -187,12 +187,17 @@ pub(crate) fn perform(
     }
     let is_watched = call.service.store.outbox.look_for_watchers();
     call.service.store.outbox.actor = call.client.acts_for;
+    let has_waited = call.client.wait.is_some();
+    // The monitors see a script before its commands.
+    let shown = is_watched.then(|| call.service.store.outbox.commands_len());
+    if is_watched && command.is(flags::SCRIPT) {
+        show(call, command);
+    }
     let (start, began) = (call.out.len(), call.service.lap);
     if call.args.len() > 2 {
         prefetch(call, command);
     }
-    call.service.store.uses_keys = call.service.settings.eviction.usage().is_none()
-        || eviction::is_use(command, call.client.no_touch);
+    call.service.store.uses_keys = command.uses_keys(call.client.no_touch);
     let mut result = (command.handler)(call);
     if gathers {
         match result {
@@ -207,28 +212,44 @@ pub(crate) fn perform(
         call.out.truncate(start);
     }
     if matches!(result, Err(Failure::Waits)) {
+        if is_watched && !has_waited {
+            show(call, command);
+        }
         return result;
+    }
+    if let Some(shown) = shown.filter(|_| call.client.needs_all_parts) {
+        // All of it happens again.
+        call.service.store.outbox.forget_commands(shown);
     }
     call.service.end_lap(began, call.client, command, call.args, result.is_err());
     if is_watched {
-        observe(call, command);
+        remember_reads(call, command);
+        if !has_waited && !command.is(flags::SCRIPT) {
+            show(call, command);
+        }
     }
     result
 }
 
-/// Remembers the keys that a command has read, if its client is told of changes, and lets monitors know of the command.
-/// Those of administrators are not shown.
+/// Remembers the keys that a command has read, if its client is told of changes.
 #[cold]
-fn observe(call: &mut Call<'_>, command: &Command) {
-    if command.is(flags::READ) && call.client.remembers_reads() {
+fn remember_reads(call: &mut Call<'_>, command: &Command) {
+    // A script reads by its commands.
+    if command.is(flags::READ) && !command.is(flags::SCRIPT) && call.client.remembers_reads() {
         let keys_max = call.service.settings.tracked_keys_max;
         for index in command.key_indexes(call.args) {
             let (store, client) = (&mut call.service.store, call.client.acts_for);
             store.remember_reader(&call.args[index], client, keys_max);
         }
     }
+}
+
+/// Lets monitors know of a command, once. Those of administrators are not shown.
+#[cold]
+fn show(call: &mut Call<'_>, command: &Command) {
     if !command.is(flags::ADMIN) {
-        let (db, addr, args) = (call.client.db, &call.client.addr, call.args);
+        let addr = (!call.client.is_of_script).then_some(&call.client.addr);
+        let (db, args) = (call.client.db, call.args);
         let outbox = &mut call.service.store.outbox;
         outbox.note_command(|out| monitor::write_line(out, unix_time(), db, addr, args));
     }

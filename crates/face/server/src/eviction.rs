@@ -9,31 +9,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::commands::Command;
 use crate::failure::{FULL, Outcome};
 use crate::service::Service;
 
 /// Keys of a database that are looked at for one that goes, whatever the setting is: a look at all would take too long.
 const SAMPLES_MAX: usize = 64;
-
-/// Whether a command counts as a use of its keys: not one that only asks about them.
-pub(crate) fn is_use(command: &Command, leaves_clocks: bool) -> bool {
-    let only_asks = matches!(
-        command.full_name,
-        "ttl"
-            | "pttl"
-            | "expiretime"
-            | "pexpiretime"
-            | "type"
-            | "exists"
-            | "scan"
-            | "keys"
-            | "randomkey"
-            | "watch"
-    ) || ["object", "debug", "memory"]
-        .contains(&command.full_name.split('|').next().unwrap_or(""));
-    !only_asks && (!leaves_clocks || command.full_name == "touch")
-}
 
 impl Service {
     /// Evicts keys of this thread until the limit holds, or goes on with that later.

@@ -101,15 +101,19 @@ impl Default for EvictionSettings {
 
 impl EvictionSettings {
     /// The use of keys that is noted.
-    pub(crate) fn usage(&self) -> Option<Usage> {
-        match POLICIES[self.policy.0].2 {
-            By::LastUse => Some(Usage::Recent),
-            By::Frequency => Some(Usage::Frequent {
+    pub(crate) fn usage(&self) -> Usage {
+        match self.policy.is_lfu() {
+            true => Usage::Frequent {
                 log_factor: self.lfu_log_factor,
                 decay_minutes: self.lfu_decay_minutes,
-            }),
-            By::Deadline | By::Chance | By::Nothing => None,
+            },
+            false => Usage::Recent,
         }
+    }
+
+    /// Whether keys are evicted by their use.
+    pub(crate) fn evicts_by_usage(&self) -> bool {
+        matches!(POLICIES[self.policy.0].2, By::LastUse | By::Frequency)
     }
 
     /// How long a command may be kept; `None`: until there is room.

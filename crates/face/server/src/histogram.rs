@@ -76,9 +76,11 @@ impl Histogram {
         places.into_iter().take(end + 1).filter(|(_, sum)| *sum > 0).collect()
     }
 
-    /// The microseconds that so many of a thousand took at most; to the end of a step.
-    pub(crate) fn permille_us(&self, permille: u64) -> f64 {
-        let wanted = (u128::from(self.calls()) * u128::from(permille)).div_ceil(1000);
+    /// The microseconds that so many of a hundred took at most; to the end of a step.
+    pub(crate) fn percentile_us(&self, percent: f64) -> f64 {
+        // To a thousandth: a number such as 99.9 is none of the processor's.
+        let wanted =
+            (u128::from(self.calls()) * (percent * 1000.0).round() as u128).div_ceil(100_000);
         let mut sum = 0;
         let reaches = |count: &u64| {
             sum += u128::from(*count);
@@ -128,16 +130,16 @@ mod tests {
         for us in (1..3000).chain([1 << 20, (1 << 20) + 1, 1 << 31]) {
             let recorder = Recorder::default();
             recorder.note(Duration::from_micros(us));
-            let found = recorder.read().permille_us(500);
+            let found = recorder.read().percentile_us(50.0);
             assert!((us as f64..=us as f64 * 1.125).contains(&found), "{us}: {found}");
         }
         let recorder = Recorder::default();
         (1..=1000).for_each(|us| recorder.note(Duration::from_micros(us)));
         let histogram = recorder.read();
-        for (permille, expected) in [(500, 500.0), (990, 990.0), (999, 999.0)] {
-            let found = histogram.permille_us(permille);
-            assert!((expected..=expected * 1.125).contains(&found), "{permille}: {found}");
+        for (percent, expected) in [(50.0, 500.0), (99.0, 990.0), (99.9, 999.0)] {
+            let found = histogram.percentile_us(percent);
+            assert!((expected..=expected * 1.125).contains(&found), "{percent}: {found}");
         }
-        assert_eq!(Histogram::default().permille_us(500), 0.0);
+        assert_eq!(Histogram::default().percentile_us(50.0), 0.0);
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Report {
     pub(crate) timed: usize,
     /// Clients that watch keys.
     pub(crate) watching: usize,
+    /// Keys that they watch, each counted as often as it is watched.
+    pub(crate) watches: usize,
     /// Keys for which clients wait.
     pub(crate) waited_keys: usize,
     /// Those of which clients get to know that they are gone.
@@ -103,6 +105,7 @@ impl Report {
         self.blocked += other.blocked;
         self.timed += other.timed;
         self.watching += other.watching;
+        self.watches += other.watches;
         self.waited_keys += other.waited_keys;
         self.waited_keys_or_none += other.waited_keys_or_none;
         self.synced_ms = self.synced_ms.max(other.synced_ms);

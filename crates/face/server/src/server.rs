@@ -104,7 +104,8 @@ impl Server {
             };
             assigned.map_err(wrong)?;
         }
-        let acl = users_of_file(&settings)?;
+        settings.fit_client_memory();
+        let acl = configured_users(&settings, &config.users)?;
         settings.in_memory = domain == Domain::Volatile;
         let partitions = db.partitions();
         let threads = config.threads.unwrap_or(partitions).clamp(1, partitions);
@@ -281,12 +282,20 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// The users of the file, if there is one.
-fn users_of_file(settings: &Settings) -> Result<Option<Acl>, Error> {
-    let Some(path) = &settings.acl_file else { return Ok(None) };
-    let password = settings.requirepass.as_deref();
-    let loaded = acl::file::load(path, password, settings.acl_all_channels);
-    loaded.map(Some).map_err(|why| Error::Users { why })
+/// The users of their file, or of the lines of the config file, if there are some.
+fn configured_users(settings: &Settings, lines: &[Vec<u8>]) -> Result<Option<Acl>, Error> {
+    let (password, all_channels) = (settings.requirepass.as_deref(), settings.acl_all_channels);
+    let found = match &settings.acl_file {
+        Some(_) if !lines.is_empty() => {
+            Err("users are defined in the config file, and there is a file of users \
+             (aclfile), too: define all of them in one of both"
+                .to_owned())
+        }
+        Some(path) => acl::file::load(path, password, all_channels),
+        None if lines.is_empty() => return Ok(None),
+        None => acl::file::of_lines(lines, password, all_channels),
+    };
+    found.map(Some).map_err(|why| Error::Users { why })
 }
 
 /// Bytes of a thread's stack: the tables of scripts may lie in each other, and so may the calls that convert them.

@@ -189,7 +189,8 @@ impl Service {
             must_evict: false,
             dry_at: 0,
         };
-        service.store.set_usage(service.settings.eviction.usage());
+        let eviction = &service.settings.eviction;
+        service.store.set_usage(eviction.usage(), eviction.evicts_by_usage());
         service.store.count_bytes(&service.shared.data_bytes, service.settings.memory_max > 0);
         service.store.inline_limits = service.settings.inline_limits.clone();
         service.store.transaction_len_max = service.settings.limits.transaction_len_max;
@@ -230,7 +231,8 @@ impl Service {
         self.settings = common.settings;
         self.store.inline_limits.clone_from(&self.settings.inline_limits);
         self.store.outbox.events = self.settings.events;
-        self.store.set_usage(self.settings.eviction.usage());
+        let eviction = &self.settings.eviction;
+        self.store.set_usage(eviction.usage(), eviction.evicts_by_usage());
         self.store.count_bytes(&self.shared.data_bytes, self.settings.memory_max > 0);
         self.must_evict = self.settings.memory_max > 0;
         self.set_pause(common.pause);
@@ -366,6 +368,7 @@ impl Service {
             blocked: self.blocked + waits().count(),
             timed: waits().filter(|wait| wait.until.is_some()).count(),
             watching: self.clients.iter().filter(|client| !client.watches.is_empty()).count(),
+            watches: self.clients.iter().map(|client| client.watches.len()).sum(),
             waited_keys: self.store.waited_keys(own),
             waited_keys_or_none: self.store.waited_keys_or_none(own),
             synced_ms: self.synced_ms,

@@ -32,8 +32,12 @@ pub(crate) struct Settings {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) tcp_keepalive: Option<Duration>,
     pub(crate) limits: Limits,
+    /// What is set for replicas, of which there are none.
+    pub(crate) replica_output: OutputLimits,
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,
+    /// If that follows `maxmemory`: so many hundredths of it.
+    pub(crate) client_memory_percent: Option<u32>,
     log: Option<fn(&str)>,
     /// Bytes of live records beyond which keys are evicted, or only removals are written; 0: only the pool's limit holds.
     pub(crate) memory_max: u64,
@@ -49,6 +53,9 @@ pub(crate) struct Settings {
     pub(crate) slowlog_len_max: usize,
     /// The shortest time of a spike that LATENCY records, in milliseconds; 0: it records none.
     pub(crate) latency_threshold_ms: u64,
+    /// Whether INFO tells how long commands take, and the percentiles that it tells.
+    pub(crate) latency_tracking: bool,
+    pub(crate) latency_percentiles: Vec<f64>,
     /// The keys that are remembered for clients that have read them; 0: no limit.
     pub(crate) tracked_keys_max: usize,
     /// The events about keys that are sent.
@@ -63,6 +70,8 @@ pub(crate) struct Settings {
     pub(crate) tls: TlsSettings,
     /// The file that CONFIG REWRITE writes to.
     pub(crate) config_file: Option<Arc<Path>>,
+    /// Whether that file has defined users.
+    pub(crate) has_user_lines: bool,
     /// The settings that were set by options, or since the start.
     pub(crate) changed: BTreeSet<&'static str>,
     /// Clients of other machines are refused while no password is set.
@@ -103,6 +112,14 @@ impl Settings {
         self.output_len_max(false).min(share)
     }
 
+    /// Makes the limit of all clients follow `maxmemory`, if it does; without that there is none, then.
+    pub(crate) fn fit_client_memory(&mut self) {
+        if let Some(percent) = self.client_memory_percent {
+            let bytes = u128::from(self.memory_max) * u128::from(percent) / 100;
+            self.client_memory_max = usize::try_from(bytes).ok().filter(|&bytes| bytes > 0);
+        }
+    }
+
     /// Whether a client of a server that asks for no password is refused because of where it is.
     pub(crate) fn denies(&self, client: &Address) -> bool {
         self.protected_mode && !client.is_local()
@@ -137,7 +154,9 @@ impl Settings {
             idle_timeout: config.idle_timeout,
             tcp_keepalive: config.tcp_keepalive,
             limits: config.limits.clone(),
+            replica_output: OutputLimits::default(),
             client_memory_max: config.client_memory_max,
+            client_memory_percent: None,
             log: config.log,
             memory_max: 0,
             eviction: EvictionSettings::default(),
@@ -148,6 +167,8 @@ impl Settings {
             slowlog_slower_than_us: 10_000,
             slowlog_len_max: 128,
             latency_threshold_ms: 0,
+            latency_tracking: true,
+            latency_percentiles: vec![50.0, 99.0, 99.9],
             tracked_keys_max: 1_000_000,
             events: Events::default(),
             databases: config.databases as usize,
@@ -161,6 +182,7 @@ impl Settings {
             unix_socket_mode: config.unix_socket_mode.unwrap_or(0),
             tls: TlsSettings::default(),
             config_file: config.file.as_deref().map(Arc::from),
+            has_user_lines: !config.users.is_empty(),
             changed: config.changed.clone(),
             protected_mode: config.protected_mode,
             in_memory: false,

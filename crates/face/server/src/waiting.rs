@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::client::Client;
 use crate::double;
 use crate::failure::{Failure, NOT_A_FLOAT_TIMEOUT, Outcome};
+use crate::number::parse_i64;
 use crate::reply::Reply;
 use crate::service::Service;
 use crate::store::{Awaited, Key, Waiter};
@@ -81,6 +82,17 @@ impl Call<'_> {
         is_alone
             || !self.service.may_wait
             || self.service.store.is_first(&(self.client.db, key.into()), of, number)
+    }
+
+    /// A word as a time to wait, in milliseconds.
+    pub(crate) fn timeout_ms(&self, word: &[u8]) -> Outcome<u64> {
+        let time = parse_i64(word).ok_or("ERR timeout is not an integer or out of range")?;
+        let time = u64::try_from(time).map_err(|_| "ERR timeout is negative")?;
+        let end = time.checked_add(self.service.store.now_ms);
+        match end.is_some_and(|end| end <= i64::MAX as u64) {
+            true => Ok(time),
+            false => Err("ERR timeout is out of range".into()),
+        }
     }
 
     /// A word as the time that a client waits at most; `None`: for ever.

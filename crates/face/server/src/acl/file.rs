@@ -42,6 +42,25 @@ pub(crate) fn load(
     })
 }
 
+/// Refuses a line that makes no user, as far as that can be known without the settings.
+pub(crate) fn check_line(line: &[u8]) -> Result<(), String> {
+    parse_user(line, false).map(drop)
+}
+
+/// The users of such lines; they come from a config file. Without a default user among them, it may do all, with the
+/// password of `requirepass`.
+///
+/// # Errors
+/// A line is wrong, or defines a user for the second time: the text says why.
+pub(crate) fn of_lines(
+    lines: &[Vec<u8>],
+    requirepass: Option<&str>,
+    has_all_channels: bool,
+) -> Result<Acl, String> {
+    let users = parse(&lines.join(&b'\n'), requirepass, has_all_channels);
+    users.map_err(|errors| errors.into_iter().map(|(_, why)| why).collect::<Vec<_>>().join(". "))
+}
+
 /// The users of a file's bytes, or its wrong lines.
 fn parse(
     bytes: &[u8],
@@ -59,7 +78,7 @@ fn parse(
         let added = parse_user(line, has_all_channels).and_then(|user| {
             if !seen.insert(user.name.clone()) {
                 let name = String::from_utf8_lossy(&user.name);
-                return Err(format!("user '{name}' is defined twice"));
+                return Err(format!("Duplicate user '{name}' found"));
             }
             acl.add(user)
         });

@@ -214,14 +214,15 @@ fn add_keys(selector: &mut Selector, rule: &[u8]) -> Result<(), RuleError> {
     if selector.has_all_keys {
         return Err(RuleError::KeysBehindAll);
     }
-    let tilde = rule.iter().position(|&byte| byte == b'~').ok_or(RuleError::Syntax)?;
+    // Without a pattern it is the empty one, as in Redis.
+    let tilde = rule.iter().position(|&byte| byte == b'~').unwrap_or(rule.len());
     let access = match rule[..tilde].to_ascii_uppercase().as_slice() {
         b"" | b"%RW" | b"%WR" => Access::ALL,
         b"%R" => Access { reads: true, writes: false },
         b"%W" => Access { reads: false, writes: true },
         _ => return Err(RuleError::Syntax),
     };
-    let pattern = &rule[tilde + 1..];
+    let pattern = rule.get(tilde + 1..).unwrap_or_default();
     if has_spaces(pattern) {
         return Err(RuleError::Syntax);
     }
@@ -350,6 +351,7 @@ mod tests {
             ("ON allkeys allchannels allcommands", "on sanitize-payload ~* &* +@all"),
             ("~a %R~b %w~c %rw~d %R~c", "off sanitize-payload ~a %R~b ~c ~d resetchannels -@all"),
             ("%R~* %W~* ~a", "off sanitize-payload %RW~* ~a resetchannels -@all"),
+            ("%R", "off sanitize-payload %R~ resetchannels -@all"),
             ("&a &b &a", "off sanitize-payload resetchannels &a &b -@all"),
             ("+get +set -get", "off sanitize-payload resetchannels -@all +set -get"),
             ("+config|get +config", "off sanitize-payload resetchannels -@all +config"),
@@ -389,7 +391,7 @@ mod tests {
             ),
             ("%~a", "%~a", "Syntax error"),
             ("%RR~a", "%RR~a", "Syntax error"),
-            ("%R", "%R", "Syntax error"),
+            ("%", "%", "Syntax error"),
             ("nope", "nope", "Syntax error"),
             ("(+get nope)", "(+get nope)", "Syntax error"),
             ("<x", "<x", "The password you are trying to remove from the user does not exist"),

@@ -34,7 +34,11 @@ pub(crate) fn check_rights(
     let go_on = || !service.store.ending.breaks_off();
     if let Err(denied) = user.check(command, args, &go_on) {
         let (reason, object) = (reason(denied), denied.object(command, args));
-        note(service, client, (reason, context(client, sender)), (object, &user.name));
+        let line = match sender {
+            Sender::Client => client.describe_as(service.now, command.full_name),
+            Sender::Exec | Sender::Script => client.describe(service.now),
+        };
+        note(service, line, (reason, context(client, sender)), (object, &user.name));
         return Err(refusal(denied, denied.text(user, command), sender));
     }
     let wide = Some(args).filter(|_| command.is(flags::PATTERNS)).and_then(commands::reads_any_key);
@@ -84,16 +88,11 @@ pub(crate) fn note_refusal(
     reason: Reason,
     (object, user): (&[u8], &[u8]),
 ) {
-    note(service, client, (reason, context(client, Sender::Client)), (object, user));
+    let line = client.describe(service.now);
+    note(service, line, (reason, context(client, Sender::Client)), (object, user));
 }
 
-fn note(
-    service: &Service,
-    client: &Client,
-    kind: (Reason, Context),
-    (object, user): (&[u8], &[u8]),
-) {
-    let line = client.describe(service.now);
+fn note(service: &Service, line: String, kind: (Reason, Context), (object, user): (&[u8], &[u8])) {
     let now_ms = unix_time().as_millis() as u64;
     let len_max = service.settings.acl_log_len_max;
     lock(&service.shared.acl_log).add(kind, (object, user), line, now_ms, len_max);

@@ -384,7 +384,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "NO-EVICT ON|OFF",
         "    Lets this connection not be disconnected because all clients take too much memory.",
         "NO-TOUCH ON|OFF",
-        "    Is accepted: no time of last use is kept.",
+        "    Has the commands of this connection be no uses of their keys, but for TOUCH.",
         "PAUSE <milliseconds> [WRITE|ALL]",
         "    Lets all clients wait.",
         "REPLY ON|OFF|SKIP",

@@ -51,7 +51,7 @@ pub(super) fn role(call: &mut Call<'_>) -> Outcome {
 /// Replies with the number of replicas that have the client's writes: 0, without waiting, because there are none.
 pub(super) fn wait(call: &mut Call<'_>) -> Outcome {
     call.integer(1)?;
-    check_timeout(call.arg(2))?;
+    call.timeout_ms(call.arg(2))?;
     call.reply().integer(0);
     Ok(())
 }
@@ -66,7 +66,7 @@ pub(super) fn waitaof(call: &mut Call<'_>) -> Outcome {
     if parse_i64(call.arg(2)).is_none_or(|replicas| replicas < 0) {
         return Err("ERR value is out of range, must be positive".into());
     }
-    check_timeout(call.arg(3))?;
+    call.timeout_ms(call.arg(3))?;
     let in_memory = call.service.settings.in_memory;
     if local > 0 && in_memory {
         return Err(
@@ -80,9 +80,4 @@ pub(super) fn waitaof(call: &mut Call<'_>) -> Outcome {
     reply.integer(i64::from(!in_memory));
     reply.integer(0);
     Ok(())
-}
-
-fn check_timeout(word: &[u8]) -> Outcome {
-    let timeout = parse_i64(word).ok_or("ERR timeout is not an integer or out of range")?;
-    if timeout < 0 { Err("ERR timeout is negative".into()) } else { Ok(()) }
 }

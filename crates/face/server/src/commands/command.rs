@@ -171,7 +171,8 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     reply.integer(i64::from(command.arity));
     let has = |(flag, _): &&(u32, &str)| command.is(*flag);
     let mut names: Vec<_> = flags::NAMES.iter().filter(has).map(|(_, name)| *name).collect();
-    if command.keys.more != MoreKeys::None {
+    // The keys of patterns are named by no word alone.
+    if command.keys.more != MoreKeys::None || command.is(flags::PATTERNS) {
         names.push("movablekeys");
     }
     simple_set(reply, &names);

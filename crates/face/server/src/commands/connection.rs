@@ -71,6 +71,9 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     client.active_at = call.service.now;
     client.buffers = call.client.buffers;
     client.last_command = call.client.last_command;
+    // The library behind the connection is still the same.
+    client.lib_name = std::mem::take(&mut call.client.lib_name);
+    client.lib_version = std::mem::take(&mut call.client.lib_version);
     *call.client = client;
     call.reply().simple("RESET");
     Ok(())

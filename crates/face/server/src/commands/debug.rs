@@ -79,11 +79,12 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Subcommands without an effect here, and their numbers of words.
-const ACCEPTED: [(&str, usize); 5] = [
+const ACCEPTED: [(&str, usize); 6] = [
     ("CHANGE-REPL-ID", 2),
     ("DICT-RESIZING", 3),
     ("PAUSE-CRON", 3),
     ("QUICKLIST-PACKED-THRESHOLD", 3),
+    ("REPLYBUFFER", 4),
     ("SET-DISABLE-DENY-SCRIPTS", 3),
 ];
 
@@ -189,8 +190,12 @@ pub(super) fn object(call: &mut Call<'_>) -> Outcome {
     let value = call.service.store.get(call.client.db, key)?.ok_or(NO_SUCH_KEY)?;
     let len = value.bytes().len();
     let encoding = encoding_of(call, key)?.unwrap_or("raw");
+    let (store, db) = (&call.service.store, call.client.db);
+    let idle_s = store.idle_ms(db, key) / 1000;
+    // Redis keeps 24 bits of the second in which the key was last used.
+    let used_s = (store.used_ms(db, key) / 1000) & 0xff_ffff;
     let text = format!(
-        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{len} lru:0 lru_seconds_idle:0"
+        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{len} lru:{used_s} lru_seconds_idle:{idle_s}"
     );
     call.reply().simple(&text);
     Ok(())

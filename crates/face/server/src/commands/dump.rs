@@ -53,32 +53,32 @@ pub(super) fn payload(
 struct Options {
     replace: bool,
     absolute: bool,
+    /// Seconds for which the key counts as idle.
+    idle_s: Option<u64>,
+    /// How often it counts as used.
+    frequency: Option<u8>,
 }
 
 impl Options {
-    /// The words of IDLETIME and FREQ are checked, and not kept.
     fn parse(call: &Call<'_>) -> Outcome<Self> {
         let mut options = Self::default();
-        let (mut idle, mut frequency) = (false, false);
         let mut index = 4;
         while let Some(word) = call.args.get(index) {
             let has_more = index + 1 < call.args.len();
             match () {
                 () if is(word, "REPLACE") => options.replace = true,
                 () if is(word, "ABSTTL") => options.absolute = true,
-                () if is(word, "IDLETIME") && has_more && !frequency => {
+                () if is(word, "IDLETIME") && has_more && options.frequency.is_none() => {
                     index += 1;
-                    if call.integer(index)? < 0 {
-                        return Err("ERR Invalid IDLETIME value, must be >= 0".into());
-                    }
-                    idle = true;
+                    let idle_s = u64::try_from(call.integer(index)?);
+                    let wrong = |_| "ERR Invalid IDLETIME value, must be >= 0";
+                    options.idle_s = Some(idle_s.map_err(wrong)?);
                 }
-                () if is(word, "FREQ") && has_more && !idle => {
+                () if is(word, "FREQ") && has_more && options.idle_s.is_none() => {
                     index += 1;
-                    if !(0..=255).contains(&call.integer(index)?) {
-                        return Err("ERR Invalid FREQ value, must be >= 0 and <= 255".into());
-                    }
-                    frequency = true;
+                    let frequency = u8::try_from(call.integer(index)?);
+                    let wrong = |_| "ERR Invalid FREQ value, must be >= 0 and <= 255";
+                    options.frequency = Some(frequency.map_err(wrong)?);
                 }
                 () => return Err(SYNTAX.into()),
             }
@@ -108,6 +108,12 @@ pub(super) fn restore(call: &mut Call<'_>) -> Outcome {
     match rdb::without_expired(value, now_ms).filter(|_| !is_over) {
         Some(value) => {
             rdb::put(store, db, key, value, deadline)?;
+            if let Some(idle_s) = options.idle_s {
+                store.set_idle(db, key, idle_s.saturating_mul(1000));
+            }
+            if let Some(frequency) = options.frequency {
+                store.set_frequency(db, key, frequency);
+            }
             call.notify(EventClass::Generic, "restore", key);
         }
         None if store.remove(db, key)? => call.notify(EventClass::Generic, "del", key),

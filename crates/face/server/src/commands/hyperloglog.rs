@@ -117,8 +117,8 @@ pub(super) fn pfmerge(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn pfdebug(call: &mut Call<'_>) -> Outcome {
     let (word, key) = (call.arg(1), call.arg(2));
-    if is(word, "SIMD") {
-        // There is nothing to switch.
+    if is(word, "SIMD") && call.args.len() == 3 {
+        // There is one way to merge: any choice holds.
         call.reply().ok();
         return Ok(());
     }

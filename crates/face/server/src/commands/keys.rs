@@ -1,8 +1,30 @@
 //! Commands on keys: existence, removal, names.
 
 use crate::call::{Call, is};
+use crate::collection::stream::Stream;
 use crate::failure::{NO_SUCH_KEY, Outcome, SYNTAX};
 use crate::notifications::EventClass;
+
+/// UNLINK is DEL, but that INFO tells of the collections whose elements go behind it, unless they are a few.
+pub(super) fn unlink(call: &mut Call<'_>) -> Outcome {
+    let (mut few, db) = (0, call.client.db);
+    for key in call.args.from(1) {
+        call.check_ending()?;
+        // A stream has its elements in records of their own however many there are.
+        if let Ok(Some(stream)) = Stream::find(&mut call.service.store, db, key) {
+            let len = stream.state(&mut call.service.store)?.len;
+            few += u64::from(len <= UNLINKED_FEW);
+        }
+    }
+    let before = call.service.store.dropped;
+    let done = del(call);
+    let dropped = call.service.store.dropped - before;
+    call.service.counters.keys_flushed_async += dropped.saturating_sub(few);
+    done
+}
+
+/// Entries of a stream that Redis removes at once.
+const UNLINKED_FEW: u64 = 64;
 
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
@@ -17,7 +39,7 @@ pub(super) fn del(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// EXISTS, and TOUCH: no time of last use is kept that could be touched.
+/// EXISTS, and TOUCH, of which the table says that it is a use of the keys.
 pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
     let mut count = 0;
     for key in call.args.from(1) {

@@ -82,7 +82,7 @@ pub(super) fn refcount(call: &mut Call<'_>) -> Outcome {
     tell(call, if is_shared { SHARED.1 } else { 1 })
 }
 
-/// Tells the seconds since the last use, as far as the policy of eviction has it noted; otherwise 0.
+/// Tells the seconds since the last use, unless it is counted how often keys are used.
 pub(super) fn idletime(call: &mut Call<'_>) -> Outcome {
     if call.service.settings.eviction.policy.is_lfu() && call.contains(call.arg(2))? {
         return Err("ERR An LFU maxmemory policy is selected, idle time not tracked. \
@@ -125,7 +125,7 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
         "FREQ <key>",
         "    Tells how often the key is used, under an LFU policy of eviction.",
         "IDLETIME <key>",
-        "    Tells the seconds since the last use, under an LRU policy of eviction; otherwise 0.",
+        "    Tells the seconds since the last use, but under an LFU policy of eviction.",
         "REFCOUNT <key>",
         "    Tells 1, and of a small integer how Redis counts one that is shared.",
         "HELP",

@@ -55,8 +55,8 @@ pub(crate) enum MoreKeys {
     Counted(usize),
     /// The word with this index is the number of keys, which follow it, each with another word behind it.
     CountedPairs(usize),
-    /// From this index on, the word behind the last one of these is a key. There are also options, each with so many words
-    /// behind it.
+    /// From this index on, the word behind the last one of these is a key. There are options with so many words behind
+    /// each.
     Behind(usize, &'static [&'static str], &'static [(&'static str, usize)]),
     /// The first half of the words behind this one are keys. Before it are options, each with so many words behind it.
     HalfBehind(&'static str, &'static [(&'static str, usize)]),
@@ -170,6 +170,10 @@ pub(crate) mod flags {
     pub(crate) const NO_SCRIPT: u32 = 1 << 29;
     /// It is executed while a script runs for long.
     pub(crate) const ALLOW_BUSY: u32 = 1 << 30;
+    /// It only asks about keys, which is no use of them.
+    pub(crate) const ONLY_ASKS: u32 = 1 << 25;
+    /// It is a use of its keys also of a client whose commands are none (CLIENT NO-TOUCH).
+    pub(crate) const TOUCHES: u32 = 1 << 26;
 
     /// The names of those that COMMAND tells.
     pub(crate) const NAMES: &[(u32, &str)] = &[
@@ -211,18 +215,17 @@ impl MoreKeys {
                 let count = args.get(at).and_then(parse_i64).unwrap_or(0);
                 (at + 1..words).step_by(2).take(usize::try_from(count).unwrap_or(0)).collect()
             }
-            Self::Behind(from, names, options) => {
-                let (mut at, mut last) = (from, None);
+            Self::Behind(mut at, names, options) => {
+                let mut found = None;
                 while let Some(word) = args.get(at) {
-                    let is = |name: &str| crate::call::is(word, name);
-                    let option = options.iter().find(|(option, _)| is(option));
-                    at += 1 + option.map_or(0, |(_, behind)| *behind);
-                    if names.iter().any(|name| is(name)) {
-                        last = Some(at).filter(|&at| at < words).or(last);
-                        at += 1;
+                    let option = options.iter().find(|(option, _)| crate::call::is(word, option));
+                    let is_name = names.iter().any(|name| crate::call::is(word, name));
+                    at += 1 + option.map_or(usize::from(is_name), |(_, behind)| *behind);
+                    if is_name && at <= words {
+                        found = Some(at - 1);
                     }
                 }
-                last.into_iter().collect()
+                found.into_iter().collect()
             }
             Self::HalfBehind(name, options) => {
                 let mut at = 1;
@@ -264,6 +267,12 @@ impl Command {
     #[inline]
     pub(crate) fn is_any(&self, flags: u32) -> bool {
         self.flags & flags != 0
+    }
+
+    /// Whether it counts as a use of its keys, by a client whose commands may leave their clocks as they are.
+    #[inline]
+    pub(crate) fn uses_keys(&self, leaves_clocks: bool) -> bool {
+        !self.is(flags::ONLY_ASKS) && (!leaves_clocks || self.is(flags::TOUCHES))
     }
 
     /// Whether it can have so many words.
@@ -370,6 +379,8 @@ const OPEN: u32 = FAST | NO_AUTH;
 const STREAMS: MoreKeys =
     MoreKeys::HalfBehind("STREAMS", &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]);
 /// The keys of MIGRATE.
+const SORTED: MoreKeys = MoreKeys::Behind(2, &["STORE"], &[("BY", 1), ("GET", 1), ("LIMIT", 2)]);
+
 const MIGRATED: MoreKeys = MoreKeys::OneOrBehind(3, "KEYS", (6, &[("AUTH", 1), ("AUTH2", 2)]));
 const SUBSCRIBING: u32 = PUBSUB | WHILE_SUBSCRIBED | PUSHES;
 
@@ -420,38 +431,38 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("copy", -3, GROWS | MANY_KEYS, Generic, "6.2.0", "Copies a key", keys::copy).keys(1, 2, 1),
     new("del", -2, WRITE | MANY_KEYS, Generic, "1.0.0", "Removes keys", keys::del).keys(1, -1, 1),
     new("dump", 2, READ, Generic, "2.6.0", "Returns the value of a key as a payload for RESTORE", dump::dump).keys(1, 1, 1),
-    new("exists", -2, READ | FAST, Generic, "1.0.0", "Counts keys that exist", keys::exists).keys(1, -1, 1),
+    new("exists", -2, READ | FAST | ONLY_ASKS, Generic, "1.0.0", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("expire", -3, WRITE | FAST, Generic, "1.0.0", "Lets a key expire in seconds", expiry::expire).keys(1, 1, 1),
     new("expireat", -3, WRITE | FAST, Generic, "1.2.0", "Lets a key expire at a time in seconds", expiry::expireat).keys(1, 1, 1),
-    new("expiretime", 2, READ | FAST, Generic, "7.0.0", "Tells at which second a key expires", expiry::expiretime).keys(1, 1, 1),
-    new("keys", 2, READ | DANGEROUS | ALL_KEYS, Generic, "1.0.0", "Returns all keys that match a pattern", scan::keys),
+    new("expiretime", 2, READ | FAST | ONLY_ASKS, Generic, "7.0.0", "Tells at which second a key expires", expiry::expiretime).keys(1, 1, 1),
+    new("keys", 2, READ | DANGEROUS | ALL_KEYS | ONLY_ASKS, Generic, "1.0.0", "Returns all keys that match a pattern", scan::keys),
     new("migrate", -6, SHRINKS | AWAITS | DANGEROUS, Generic, "2.6.0", "Moves keys to another server", migrate::migrate).more_keys(MIGRATED),
     new("move", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Moves a key to another database", keys::move_to_database).keys(1, 1, 1),
     new("object", -2, 0, Generic, "2.2.3", "Tells how a value is stored", object::help).with(&[
-        part("object|encoding", 3, READ, Generic, "2.2.3", "Tells the encoding of a value", object::encoding).keys(2, 2, 1),
-        part("object|freq", 3, READ, Generic, "4.0.0", "Tells how often a key is used", object::freq).keys(2, 2, 1),
+        part("object|encoding", 3, READ | ONLY_ASKS, Generic, "2.2.3", "Tells the encoding of a value", object::encoding).keys(2, 2, 1),
+        part("object|freq", 3, READ | ONLY_ASKS, Generic, "4.0.0", "Tells how often a key is used", object::freq).keys(2, 2, 1),
         part("object|help", 2, 0, Generic, "6.2.0", "Lists the subcommands", object::help),
-        part("object|idletime", 3, READ, Generic, "2.2.3", "Tells how long a key was not used", object::idletime).keys(2, 2, 1),
-        part("object|refcount", 3, READ, Generic, "2.2.3", "Tells the references to a value", object::refcount).keys(2, 2, 1),
+        part("object|idletime", 3, READ | ONLY_ASKS, Generic, "2.2.3", "Tells how long a key was not used", object::idletime).keys(2, 2, 1),
+        part("object|refcount", 3, READ | ONLY_ASKS, Generic, "2.2.3", "Tells the references to a value", object::refcount).keys(2, 2, 1),
     ]),
     new("persist", 2, WRITE | FAST, Generic, "2.2.0", "Keeps a key from expiring", expiry::persist).keys(1, 1, 1),
     new("pexpire", -3, WRITE | FAST, Generic, "2.6.0", "Lets a key expire in milliseconds", expiry::pexpire).keys(1, 1, 1),
     new("pexpireat", -3, WRITE | FAST, Generic, "2.6.0", "Lets a key expire at a time in milliseconds", expiry::pexpireat).keys(1, 1, 1),
-    new("pexpiretime", 2, READ | FAST, Generic, "7.0.0", "Tells at which millisecond a key expires", expiry::pexpiretime).keys(1, 1, 1),
-    new("pttl", 2, READ | FAST, Generic, "2.6.0", "Tells the milliseconds until a key expires", expiry::pttl).keys(1, 1, 1),
-    new("randomkey", 1, READ | ALL_KEYS, Generic, "1.0.0", "Returns a random key", keys::randomkey),
+    new("pexpiretime", 2, READ | FAST | ONLY_ASKS, Generic, "7.0.0", "Tells at which millisecond a key expires", expiry::pexpiretime).keys(1, 1, 1),
+    new("pttl", 2, READ | FAST | ONLY_ASKS, Generic, "2.6.0", "Tells the milliseconds until a key expires", expiry::pttl).keys(1, 1, 1),
+    new("randomkey", 1, READ | ALL_KEYS | ONLY_ASKS, Generic, "1.0.0", "Returns a random key", keys::randomkey),
     new("rename", 3, WRITE | MANY_KEYS, Generic, "1.0.0", "Renames a key", keys::rename).keys(1, 2, 1),
     new("renamenx", 3, WRITE | FAST | MANY_KEYS, Generic, "1.0.0", "Renames a key if the new name is free", keys::renamenx).keys(1, 2, 1),
     new("restore", -4, COLLECTS | DANGEROUS, Generic, "2.6.0", "Makes a key of the payload of a value", dump::restore).keys(1, 1, 1),
-    new("scan", -2, READ | SCANS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
+    new("scan", -2, READ | SCANS | ONLY_ASKS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
     new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(SORTED),
     new("sort_ro", -2, READ | PATTERNS, Generic, "7.0.0", "Sorts the elements of a collection", sort::sort_ro).keys(1, 1, 1),
     new("wait", 3, NO_SCRIPT, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
     new("waitaof", 4, NO_SCRIPT, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
-    new("touch", -2, READ | FAST, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
-    new("ttl", 2, READ | FAST, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
-    new("type", 2, READ | FAST, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
-    new("unlink", -2, WRITE | FAST | MANY_KEYS, Generic, "4.0.0", "Removes keys", keys::del).keys(1, -1, 1),
+    new("touch", -2, READ | FAST | TOUCHES, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
+    new("ttl", 2, READ | FAST | ONLY_ASKS, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
+    new("type", 2, READ | FAST | ONLY_ASKS, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
+    new("unlink", -2, WRITE | FAST | MANY_KEYS, Generic, "4.0.0", "Removes keys", keys::unlink).keys(1, -1, 1),
 
     new("blmove", 6, COLLECTS | BLOCKS | NO_SCRIPT, List, "6.2.0", "Moves an element to another list, and waits for one", blocking::blmove).keys(1, 2, 1),
     new("blmpop", -5, SHRINKS | BLOCKS | NO_SCRIPT, List, "7.0.0", "Takes elements from the first list that has some, and waits for one", blocking::blmpop).more_keys(MoreKeys::Counted(2)),
@@ -562,9 +573,9 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("geodist", -4, READ, Geo, "3.2.0", "Tells the distance between two places", geo::geodist).keys(1, 1, 1),
     new("geohash", -2, READ, Geo, "3.2.0", "Returns places as geohash texts", geo::geohash).keys(1, 1, 1),
     new("geopos", -2, READ, Geo, "3.2.0", "Returns the coordinates of places", geo::geopos).keys(1, 1, 1),
-    new("georadius", -6, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around coordinates", geo_search::georadius).keys(1, 1, 1).more_keys(MoreKeys::Behind(6, &["STORE", "STOREDIST"], &[])),
+    new("georadius", -6, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around coordinates", geo_search::georadius).keys(1, 1, 1).more_keys(MoreKeys::Behind(6, &["STORE", "STOREDIST"], &[("COUNT", 1)])),
     new("georadius_ro", -6, READ, Geo, "3.2.10", "Finds places around coordinates, and stores nothing", geo_search::georadius_ro).keys(1, 1, 1),
-    new("georadiusbymember", -5, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around another one", geo_search::georadiusbymember).keys(1, 1, 1).more_keys(MoreKeys::Behind(5, &["STORE", "STOREDIST"], &[])),
+    new("georadiusbymember", -5, COLLECTS | MANY_KEYS, Geo, "3.2.0", "Finds places around another one", geo_search::georadiusbymember).keys(1, 1, 1).more_keys(MoreKeys::Behind(5, &["STORE", "STOREDIST"], &[("COUNT", 1)])),
     new("georadiusbymember_ro", -5, READ, Geo, "3.2.10", "Finds places around another one, and stores nothing", geo_search::georadiusbymember_ro).keys(1, 1, 1),
     new("geosearch", -7, READ, Geo, "6.2.0", "Finds places in a circle or a box", geo_search::geosearch).keys(1, 1, 1),
     new("geosearchstore", -8, COLLECTS | MANY_KEYS, Geo, "6.2.0", "Stores places in a circle or a box", geo_search::geosearchstore).keys(1, 2, 1),
@@ -629,7 +640,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("exec", 1, NOT_QUEUED | EXECUTES | NO_SCRIPT, Transactions, "1.2.0", "Executes a transaction", transactions::exec),
     new("multi", 1, FAST | NOT_QUEUED | NO_SCRIPT | ALLOW_BUSY, Transactions, "1.2.0", "Begins a transaction", transactions::multi),
     new("unwatch", 1, FAST | NO_SCRIPT | ALLOW_BUSY, Transactions, "2.2.0", "Forgets all watched keys", transactions::unwatch),
-    new("watch", -2, FAST | NOT_QUEUED | NO_SCRIPT, Transactions, "2.2.0", "Lets EXEC fail if keys change before it", transactions::watch).keys(1, -1, 1),
+    new("watch", -2, FAST | NOT_QUEUED | NO_SCRIPT | ONLY_ASKS, Transactions, "2.2.0", "Lets EXEC fail if keys change before it", transactions::watch).keys(1, -1, 1),
 
     new("auth", -2, OPEN | NO_SCRIPT | ALLOW_BUSY, Connection, "1.0.0", "Authenticates the client", connection::auth),
     new("client", -2, 0, Connection, "2.4.0", "Commands about clients", client::help).with(&[
@@ -745,12 +756,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("config|set", -4, ADMIN | NO_SCRIPT, Server, "2.0.0", "Sets parameters", config::set),
     ]),
     new("dbsize", 1, READ | FAST | ALL_KEYS, Server, "1.0.0", "Counts the keys", admin::dbsize),
-    new("debug", -2, ADMIN | PROTECTED | HAS_OTHERS | NO_SCRIPT, Server, "1.0.0", "Commands for tests", debug::debug).with(&[
-        part("debug|digest", 2, ADMIN | PROTECTED | ALL_KEYS | NO_SCRIPT, Server, "1.0.0", "Returns a digest of all keys", debug::digest),
-        part("debug|digest-value", -2, ADMIN | PROTECTED | NO_SCRIPT, Server, "1.0.0", "Returns digests of values", debug::digest_value).keys(2, -1, 1),
-        part("debug|object", 3, ADMIN | PROTECTED | NO_SCRIPT, Server, "1.0.0", "Describes how a value is stored", debug::object).keys(2, 2, 1),
+    new("debug", -2, ADMIN | PROTECTED | HAS_OTHERS | NO_SCRIPT | ONLY_ASKS, Server, "1.0.0", "Commands for tests", debug::debug).with(&[
+        part("debug|digest", 2, ADMIN | PROTECTED | ALL_KEYS | NO_SCRIPT | ONLY_ASKS, Server, "1.0.0", "Returns a digest of all keys", debug::digest),
+        part("debug|digest-value", -2, ADMIN | PROTECTED | NO_SCRIPT | ONLY_ASKS, Server, "1.0.0", "Returns digests of values", debug::digest_value).keys(2, -1, 1),
+        part("debug|object", 3, ADMIN | PROTECTED | NO_SCRIPT | ONLY_ASKS, Server, "1.0.0", "Describes how a value is stored", debug::object).keys(2, 2, 1),
         part("debug|populate", -3, ADMIN | PROTECTED | GROWS | ALL_KEYS | NO_SCRIPT, Server, "1.0.0", "Sets many keys", debug::populate),
-        part("debug|sdslen", 3, ADMIN | PROTECTED | NO_SCRIPT, Server, "1.0.0", "Tells the lengths of a key and its value", debug::sdslen).keys(2, 2, 1),
+        part("debug|sdslen", 3, ADMIN | PROTECTED | NO_SCRIPT | ONLY_ASKS, Server, "1.0.0", "Tells the lengths of a key and its value", debug::sdslen).keys(2, 2, 1),
     ]),
     new("failover", -1, ADMIN | NO_SCRIPT, Server, "6.2.0", "Is refused: there is no replica", replication::failover),
     new("flushall", -1, WRITE | DANGEROUS | ALL_KEYS, Server, "1.0.0", "Removes all keys of all databases", admin::flushall),
@@ -779,7 +790,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("memory|malloc-stats", 2, 0, Server, "4.0.0", "Tells of the allocator, which keeps no figures", memory::malloc_stats),
         part("memory|purge", 2, 0, Server, "4.0.0", "Gives memory back, as far as the allocator does", memory::purge),
         part("memory|stats", 2, ALL_THREADS, Server, "4.0.0", "Reports the use of memory", memory::stats),
-        part("memory|usage", -3, READ, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
+        part("memory|usage", -3, READ | ONLY_ASKS, Server, "4.0.0", "Tells the memory that a key takes", memory::usage).keys(2, 2, 1),
     ]),
     new("module", -2, 0, Server, "4.0.0", "Commands about modules", cluster::module_help).with(&[
         part("module|help", 2, 0, Server, "5.0.0", "Lists the subcommands", cluster::module_help),
@@ -943,6 +954,8 @@ mod tests {
             SCRIPT,
             NO_SCRIPT,
             ALLOW_BUSY,
+            ONLY_ASKS,
+            TOUCHES,
         ];
         let or = all.iter().fold(0, |or, flag| or | flag);
         assert!(all.iter().all(|flag| flag.is_power_of_two()));
@@ -977,6 +990,7 @@ mod tests {
             ("sort a store", SORTED, &[]),
             ("sort a store b by store get store store c limit store 1", SORTED, &[9]),
             ("georadius a 0 0 1 m store b store c", MoreKeys::Behind(6, &["STORE"], &[]), &[9]),
+            ("sort a store b by store store c get store", SORTED, &[7]),
             ("xread count 2 streams a b 0 0", STREAMS, &[4, 5]),
             ("xread count 2 streams", STREAMS, &[]),
             ("xread count streams streams a 0", STREAMS, &[4]),

@@ -8,4 +8,4 @@ mod no_effect;
 mod rewrite;
 mod take;
 
-pub(crate) use rewrite::{Value, rewrite};
+pub(crate) use rewrite::{Change, Value, rewrite};

@@ -34,7 +34,6 @@ pub(super) static PROMISES: &[Promise] = &[
     promise("tls-cluster", &["no"], "there is no cluster mode here"),
     promise("tls-key-file-pass", &[""], "a key with a password cannot be read here"),
     promise("tls-replication", &["no"], NO_REPLICATION),
-    promise("user", &[], "users are not set by this file here: name a file of users by aclfile"),
 ];
 
 /// Settings that promise nothing, beside those that CONFIG SET calls immutable.

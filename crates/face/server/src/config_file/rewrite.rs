@@ -16,8 +16,16 @@ use crate::random::generator;
 pub(crate) struct Value {
     pub(crate) name: &'static str,
     pub(crate) value: String,
-    /// It was set since the start, or by an option.
-    pub(crate) is_changed: bool,
+    pub(crate) change: Change,
+}
+
+/// Whether a setting has changed since the start, or by an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    No,
+    /// By another name that it has: only a line of this name is changed.
+    ByOtherName,
+    Yes,
 }
 
 /// The comment before settings that had no line.
@@ -28,10 +36,14 @@ const NOT_WRITTEN: &[&str] = &["appendonly", "dir"];
 
 const OUTPUT_LIMITS: &str = "client-output-buffer-limit";
 
-/// Writes settings to a config file.
-pub(crate) fn rewrite(path: &Path, values: &[Value]) -> io::Result<()> {
+/// Writes settings to a config file, and users, each as its rules behind its name, if they are not in a file of their
+/// own.
+pub(crate) fn rewrite(path: &Path, values: &[Value], users: Option<&[Vec<u8>]>) -> io::Result<()> {
     let old = read_all(path)?;
-    let new = rewritten(&old, values);
+    let mut new = rewritten(&old, values);
+    if let Some(users) = users {
+        new = with_users(&new, users);
+    }
     if new != old {
         replace(path, &new)?;
     }
@@ -72,13 +84,13 @@ fn rewritten(old: &[u8], values: &[Value]) -> Vec<u8> {
     }
     let known: Vec<_> = lines.iter().map(|line| line.as_deref().and_then(entry)).collect();
     let mut added = Vec::new();
-    for (key, value, is_changed) in values.iter().flat_map(entries) {
+    for (key, value, change) in values.iter().flat_map(entries) {
         let of_key = known.iter().enumerate().filter_map(|(at, entry)| {
             entry.as_ref().filter(|entry| entry.0 == key).map(|entry| (at, &*entry.1))
         });
         let of_key: Vec<_> = of_key.collect();
         let Some(&(last, found)) = of_key.last() else {
-            if is_changed {
+            if change == Change::Yes {
                 added.push(line(&key, &value));
             }
             continue;
@@ -89,7 +101,7 @@ fn rewritten(old: &[u8], values: &[Value]) -> Vec<u8> {
             true => of_key.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(" "),
             false => found.to_owned(),
         };
-        if !is_changed || is_same(&key, found.trim(), &value) {
+        if change == Change::No || is_same(&key, found.trim(), &value) {
             continue;
         }
         if is_sum {
@@ -102,6 +114,43 @@ fn rewritten(old: &[u8], values: &[Value]) -> Vec<u8> {
     }
     lines.extend(added.into_iter().map(Some));
     lines.into_iter().flatten().flat_map(|line| [line, b"\n".to_vec()].concat()).collect()
+}
+
+/// The text of a config file with these users. The first line of a user gets its rules; others that define users go.
+fn with_users(text: &[u8], users: &[Vec<u8>]) -> Vec<u8> {
+    let name = |user: &Vec<u8>| user.split(|&byte| byte == b' ').next().unwrap_or(user).to_vec();
+    let mut left: Vec<_> = users.iter().collect();
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    for line in text.split(|&byte| byte == b'\n') {
+        let words = words(line).and_then(Result::ok).unwrap_or_default();
+        let (true, Some(of)) =
+            (words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"user")), words.get(1))
+        else {
+            lines.push(line.to_vec());
+            continue;
+        };
+        if let Some(at) = left.iter().position(|user| name(user) == *of) {
+            lines.push(user_line(left.remove(at)));
+        }
+    }
+    // The end of the last line is no line.
+    lines.pop_if(|line| line.is_empty());
+    if !left.is_empty() && !lines.iter().any(|line| line == SIGNATURE) {
+        lines.push(SIGNATURE.to_vec());
+    }
+    lines.extend(left.into_iter().map(|user| user_line(user)));
+    lines.into_iter().flat_map(|line| [line, b"\n".to_vec()].concat()).collect()
+}
+
+/// The line of a user.
+fn user_line(user: &[u8]) -> Vec<u8> {
+    let words = user.split(|&byte| byte == b' ');
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    let word = |word: &[u8]| match word.iter().all(is_plain) {
+        true => word.to_vec(),
+        false => quoted(word),
+    };
+    [vec![b"user".to_vec()], words.map(word).collect()].concat().join(&b' ')
 }
 
 /// The key and the value of a line that sets something. The limits of each class of clients have a key of their own.
@@ -119,17 +168,17 @@ fn entry(line: &[u8]) -> Option<(String, String)> {
 }
 
 /// The lines of a setting, as keys and values.
-fn entries(setting: &Value) -> Vec<(String, String, bool)> {
+fn entries(setting: &Value) -> Vec<(String, String, Change)> {
     if NOT_WRITTEN.contains(&setting.name) {
         return Vec::new();
     }
     if setting.name != OUTPUT_LIMITS {
-        return vec![(setting.name.to_owned(), setting.value.clone(), setting.is_changed)];
+        return vec![(setting.name.to_owned(), setting.value.clone(), setting.change)];
     }
     let words: Vec<_> = setting.value.split_ascii_whitespace().collect();
     let classes = words.chunks(4).filter(|class| class[0] != "slave");
     let entry = |class: &[&str]| {
-        (format!("{OUTPUT_LIMITS} {}", class[0]), class[1..].join(" "), setting.is_changed)
+        (format!("{OUTPUT_LIMITS} {}", class[0]), class[1..].join(" "), setting.change)
     };
     classes.map(entry).collect()
 }
@@ -139,19 +188,19 @@ fn line(key: &str, value: &str) -> Vec<u8> {
     let is_list = key == "bind" || key == "save" || key.starts_with(OUTPUT_LIMITS);
     match is_list && !value.is_empty() {
         true => format!("{key} {value}").into_bytes(),
-        false => [key.as_bytes(), b" ", &quoted(value)].concat(),
+        false => [key.as_bytes(), b" ", &quoted(value.as_bytes())].concat(),
     }
 }
 
 /// A word as it has to be written.
-fn quoted(word: &str) -> Vec<u8> {
+fn quoted(word: &[u8]) -> Vec<u8> {
     let is_plain =
-        |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'#');
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.as_bytes().to_vec();
+        |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'#');
+    if !word.is_empty() && word.iter().all(is_plain) {
+        return word.to_vec();
     }
     let mut text = vec![b'"'];
-    for byte in word.bytes() {
+    for &byte in word {
         match byte {
             b'"' | b'\\' => text.extend([b'\\', byte]),
             b' '..=b'~' => text.push(byte),
@@ -197,7 +246,8 @@ mod tests {
     use super::*;
 
     fn value(name: &'static str, value: &str, is_changed: bool) -> Value {
-        Value { name, value: value.to_owned(), is_changed }
+        let change = if is_changed { Change::Yes } else { Change::No };
+        Value { name, value: value.to_owned(), change }
     }
 
     #[test]
@@ -235,6 +285,30 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_another_name_follows() {
+        let value = |name, change| Value { name, value: "9".to_owned(), change };
+        let old = b"hash-max-listpack-entries 7\nhash-max-ziplist-entries 8\n";
+        let values = [
+            value("hash-max-listpack-entries", Change::Yes),
+            value("hash-max-ziplist-entries", Change::ByOtherName),
+            value("lua-time-limit", Change::ByOtherName),
+        ];
+        let expected = "hash-max-listpack-entries 9\nhash-max-ziplist-entries 9\n";
+        assert_eq!(String::from_utf8(rewritten(old, &values)).unwrap(), expected);
+    }
+
+    #[test]
+    fn users_take_the_places_of_their_lines() {
+        let old = b"port 1\nuser b off\nUSER a on\nuser a off\ntimeout 1\n";
+        let users = [b"a on ~\"x +get".to_vec(), b"default on nopass ~* +@all".to_vec()];
+        let new = String::from_utf8(with_users(old, &users)).unwrap();
+        let expected = "port 1\nuser a on \"~\\\"x\" +get\ntimeout 1\n# Added by CONFIG REWRITE\n\
+                        user default on nopass ~* +@all\n";
+        assert_eq!(new, expected);
+        assert_eq!(with_users(new.as_bytes(), &users), new.as_bytes());
+    }
+
+    #[test]
     fn a_file_is_replaced_with_its_mode() {
         use std::os::unix::fs::PermissionsExt;
 
@@ -242,7 +316,7 @@ mod tests {
         let path = folder.path().join("conf");
         fs::write(&path, "timeout 1").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        rewrite(&path, &[value("timeout", "5", true)]).unwrap();
+        rewrite(&path, &[value("timeout", "5", true)], None).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"timeout 5\n");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::lines::{self, Line};
 use super::no_effect::{HARMLESS, PROMISES};
+use crate::acl;
 use crate::commands::config::{Refusal, assign};
 use crate::settings::Settings;
 use crate::{Config, Error, SyncPolicy};
@@ -28,6 +29,9 @@ const FIELDS: &[&str] = &[
     "tcp-keepalive",
     "timeout",
 ];
+
+/// The one of these that may be a part of `maxmemory`.
+const CLIENT_MEMORY: &str = "maxmemory-clients";
 
 /// How far a line has an effect.
 enum Taken {
@@ -52,7 +56,11 @@ impl Config {
             why: error.to_string(),
         })?;
         let (mut notes, mut without_effect) = (Vec::new(), BTreeSet::new());
+        let mut folder = None;
         for line in lines::read(&path)? {
+            if let ("dir", [name]) = (&*line.name, &*line.words) {
+                folder = self::path(&String::from_utf8_lossy(name));
+            }
             match self.take(&line).map_err(|why| line.error(format!("{}: {why}", line.name)))? {
                 Taken::Whole => {}
                 Taken::NoEffect => {
@@ -60,6 +68,9 @@ impl Config {
                 }
                 Taken::Noted(note) => notes.push(note.to_owned()),
             }
+        }
+        if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
+            self.refer_to(&folder);
         }
         if !without_effect.is_empty() {
             let names: Vec<_> = without_effect.into_iter().collect();
@@ -69,10 +80,27 @@ impl Config {
         Ok(notes)
     }
 
+    /// Has the names of files that begin with no `/` refer to a folder: those that are set so far.
+    fn refer_to(&mut self, folder: &Path) {
+        let tls = &mut self.tls;
+        let files = [
+            &mut self.acl_file,
+            &mut self.unix_socket,
+            &mut tls.cert_file,
+            &mut tls.key_file,
+            &mut tls.ca_cert_file,
+        ];
+        for file in files.into_iter().flatten() {
+            // A name from the root stays as it is.
+            *file = folder.join(&*file);
+        }
+    }
+
     /// Notes that an option has set what the setting of this name says, so that CONFIG REWRITE writes it to the file
     /// that [`Config::read_file`] has read.
     pub fn note_option(&mut self, name: &'static str) {
         self.changed.insert(name);
+        self.settings.retain(|(set, _)| set != name || name != CLIENT_MEMORY);
     }
 
     fn take(&mut self, line: &Line) -> Result<Taken, String> {
@@ -84,6 +112,12 @@ impl Config {
                 true => Ok(Taken::NoEffect),
                 false => Err(promise.why.to_owned()),
             };
+        }
+        if line.name == "user" {
+            let user = [&[b"user".to_vec()], &*line.words].concat().join(&b' ');
+            acl::file::check_line(&user)?;
+            self.users.push(user);
+            return Ok(Taken::Whole);
         }
         if HARMLESS.contains(&&*line.name) {
             return Ok(Taken::NoEffect);
@@ -157,7 +191,12 @@ impl Config {
             Err(Refusal::Immutable) => return Err("it has one value only here".to_owned()),
             Err(Refusal::Invalid(_, why)) => return Err(why),
         }
-        if FIELDS.contains(&name) {
+        if name == CLIENT_MEMORY {
+            self.settings.retain(|(set, _)| set != name);
+        }
+        // A part of `maxmemory` is known once that is.
+        let is_part = name == CLIENT_MEMORY && value.ends_with('%');
+        if FIELDS.contains(&name) && !is_part {
             self.limits = settings.limits;
             self.client_count_max = settings.client_count_max;
             self.client_memory_max = settings.client_memory_max;
@@ -254,6 +293,30 @@ mod tests {
     }
 
     #[test]
+    fn relative_names_refer_to_a_folder_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().display();
+        let lines = "aclfile users.acl\nunixsocket /run/x\ntls-cert-file a/b\n";
+        let (config, _) = read(&format!("{lines}dir {dir}\n")).unwrap();
+        assert_eq!(config.acl_file, Some(folder.path().join("users.acl")));
+        assert_eq!(config.unix_socket.as_deref(), Some(Path::new("/run/x")));
+        assert_eq!(config.tls.cert_file, Some(folder.path().join("a/b")));
+        let (config, _) = read(&format!("dir /none/at/all\n{lines}")).unwrap();
+        assert_eq!(config.acl_file.as_deref(), Some(Path::new("users.acl")));
+    }
+
+    #[test]
+    fn users_and_parts_of_maxmemory_are_taken() {
+        let (mut config, _) =
+            read("maxmemory-clients 5%\nuser a on \"~b\" +get\nuser b (+get ~a)\n").unwrap();
+        assert_eq!(config.users, [&b"user a on ~b +get"[..], b"user b (+get ~a)"]);
+        let part = ("maxmemory-clients".to_owned(), "5%".to_owned());
+        assert_eq!(config.settings, [part]);
+        config.note_option("maxmemory-clients");
+        assert!(config.settings.is_empty());
+    }
+
+    #[test]
     fn settings_without_effect_are_named_once() {
         let (_, notes) =
             read("daemonize no\nrdbcompression yes\ndir ./\nhz 10\nhz 20\nappendonly no\n")
@@ -281,6 +344,8 @@ mod tests {
             ("maxclients many", "integer"),
             ("tls-protocols SSLv3", "SSLv3"),
             ("tls-auth-clients maybe", "optional"),
+            ("user a +nope", "Unknown command"),
+            ("maxmemory-clients 101%", "less or equal to 100"),
         ] {
             let error = read(&format!("# first\n{line}\n")).map(drop).unwrap_err();
             assert!(error.contains("conf:2: ") && error.contains(why), "{line}: {error}");

@@ -674,9 +674,11 @@ impl EventLoop {
         let ticks = self.service.now >= self.ticked_at + TICK;
         self.must_expire &= self.service.expires_actively;
         if (ticks || self.must_expire) && self.service.expires_actively {
+            let began = Instant::now();
             let store = &mut self.service.store;
             self.must_expire = store.expire_due(EXPIRED_MAX) == EXPIRED_MAX;
             self.must_expire |= hash::remove_due(store, HASHES_DUE_MAX);
+            self.service.note_latency("expire-cycle", began.elapsed());
         }
         if !ticks {
             return;

@@ -145,6 +145,16 @@ impl Outbox {
         }
     }
 
+    /// Bytes of the commands of this turn.
+    pub(crate) fn commands_len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Forgets the commands behind the first bytes of them: they begin anew.
+    pub(crate) fn forget_commands(&mut self, len: usize) {
+        self.commands.truncate(len);
+    }
+
     /// Posts what was gathered in this turn: the commands, and the changes.
     pub(crate) fn gather(&mut self) {
         let changes = std::mem::take(&mut self.changes);

@@ -19,6 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::reply::{Protocol, Reply};
 use crate::resp::Args;
 use crate::service::Service;
+use crate::tracking::Tracking;
 
 /// The code to run.
 #[derive(Clone, Copy)]
@@ -159,6 +160,11 @@ fn execute(
     client.db = call.client.db;
     client.addr.clone_from(&call.client.addr);
     client.login = call.client.login.clone();
+    client.no_touch = call.client.no_touch;
+    // It is told of what the script reads, and not of what that changes if it wants no loop.
+    client.acts_for = call.client.acts_for;
+    let tracking = call.client.remembers_reads().then(Tracking::default);
+    client.tracking = tracking.map(Box::new);
     let flags = program.flags();
     let mut executor = Executor {
         service: &mut *call.service,

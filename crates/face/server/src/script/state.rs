@@ -88,6 +88,7 @@ impl State {
         let (addr, laddr) = (Address::nowhere(), Address::nowhere());
         let mut client = Client::new(Client::GUEST, addr, laddr, -1, service.now);
         client.authenticated = true;
+        client.is_of_script = true;
         Ok(Self {
             lua,
             desk,

@@ -1,4 +1,4 @@
-//! When keys were last used, or how often: for the policies of eviction that ask for it.
+//! When keys were last used, or how often: for the policies of eviction, and for OBJECT IDLETIME and FREQ.
 //!
 //! ```text
 //! slot of a key     digest of the database and the key, modulo the number of slots
@@ -8,8 +8,9 @@
 //!
 //! A slot is 4 bytes, and there are as many as the partition has records, or up to twice as many, but no more than
 //! [`SLOTS_MAX`]. Keys that share a slot share its clock: a cold key may be taken for a hot one, and never the other way
-//! round. Nothing of this is stored: after a start, a key counts as used when the table was made. Without such a policy there
-//! is no table. The counters of LFU rise by chance, less likely the higher they are, and fall with time, as in Redis.
+//! round. Nothing of this is stored: after a start, a key counts as used when the table was made. Under a policy that evicts
+//! by something else there are only [`SLOTS_MIN`] slots, so few that they stay in the processor's cache: the times of a
+//! small database are exact, and those of a large one are too short. The counters of LFU rise by chance, less likely the higher they are, and fall with time, as in Redis.
 
 use fastrand::Rng;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -54,15 +55,17 @@ impl Clocks {
         self.usage = Some(usage);
     }
 
-    /// Makes as many slots as there are records, or drops all of them if no use is asked for.
-    pub(super) fn fit(&mut self, usage: Option<Usage>, records: u64) {
-        let wanted = (records as usize).next_power_of_two().clamp(SLOTS_MIN, SLOTS_MAX);
-        if usage.is_none() {
-            *self = Self::default();
-        }
+    /// Makes as many slots as there are records, if keys are evicted by their use, and otherwise a few.
+    pub(super) fn fit(&mut self, records: Option<u64>) {
+        let wanted = records.unwrap_or(0) as usize;
+        let wanted = wanted.next_power_of_two().clamp(SLOTS_MIN, SLOTS_MAX);
         // The slot of a key in the smaller table has its clock.
         while !self.slots.is_empty() && self.slots.len() < wanted {
             self.slots.extend_from_within(..);
+        }
+        if records.is_none() && self.slots.len() > SLOTS_MIN {
+            self.slots.truncate(SLOTS_MIN);
+            self.slots.shrink_to_fit();
         }
     }
 
@@ -71,11 +74,13 @@ impl Clocks {
         self.slots.capacity() * size_of::<u32>()
     }
 
+    #[inline]
     fn slot(&self, place: usize, key: &[u8]) -> usize {
-        xxh3_64_with_seed(key, place as u64) as usize & (self.slots.len() - 1)
+        digest(place as u64, key) as usize & (self.slots.len() - 1)
     }
 
     /// Notes that a key was used.
+    #[inline]
     pub(super) fn touch(
         &mut self,
         (place, key): (usize, &[u8]),
@@ -83,7 +88,9 @@ impl Clocks {
         now_ms: u64,
         random: &mut Rng,
     ) {
-        self.begin(usage, now_ms);
+        if self.usage != Some(usage) {
+            self.begin(usage, now_ms);
+        }
         let slot = self.slot(place, key);
         self.slots[slot] = match usage {
             Usage::Recent => recent(now_ms),
@@ -107,12 +114,34 @@ impl Clocks {
         }
     }
 
+    /// Sets for how long a key counts as idle, in milliseconds.
+    pub(super) fn set_idle(&mut self, (place, key): (usize, &[u8]), idle_ms: u64, now_ms: u64) {
+        self.begin(Usage::Recent, now_ms);
+        let slot = self.slot(place, key);
+        // A time that is longer than a clock can tell counts as the longest.
+        let idle_ms = idle_ms.min(u64::from(u32::MAX / 2) << LRU_SHIFT);
+        self.slots[slot] = recent(now_ms.saturating_sub(idle_ms));
+    }
+
+    /// Sets how often a key counts as used.
+    pub(super) fn set_frequency(&mut self, (place, key): (usize, &[u8]), count: u8, now_ms: u64) {
+        if matches!(self.usage, Some(Usage::Frequent { .. })) {
+            let slot = self.slot(place, key);
+            self.slots[slot] = frequent(count.into(), now_ms);
+        }
+    }
+
     /// Notes that a key is gone.
     pub(super) fn forget(&mut self, place: usize, key: &[u8]) {
         if !self.slots.is_empty() {
             let slot = self.slot(place, key);
             self.slots[slot] = 0;
         }
+    }
+
+    /// A time, to the unit of the clocks.
+    pub(super) fn unit_of(ms: u64) -> u64 {
+        ms >> LRU_SHIFT << LRU_SHIFT
     }
 
     /// How long ago a key was used, in milliseconds.
@@ -139,6 +168,27 @@ impl Clocks {
             _ => LFU_NEW,
         }
     }
+}
+
+/// The digest of a key of usual length takes a multiplication for each 8 bytes of it.
+#[inline]
+fn digest(place: u64, key: &[u8]) -> u64 {
+    const USUAL_LEN: usize = 32;
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    if key.len() > USUAL_LEN {
+        return xxh3_64_with_seed(key, place);
+    }
+    let mut digest = place ^ ((key.len() as u64) << 32);
+    let (words, rest) = key.as_chunks::<8>();
+    for word in words {
+        digest = (digest ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
+    }
+    for byte in rest {
+        digest = digest.rotate_left(8) ^ u64::from(*byte);
+    }
+    // The slot is of the lowest bits.
+    let product = digest.wrapping_mul(FACTOR);
+    product ^ (product >> 32)
 }
 
 fn recent(now_ms: u64) -> u32 {
@@ -183,13 +233,17 @@ mod tests {
         assert_eq!(clocks.idle_ms(0, b"b", now + 4800), 1600);
         assert_eq!(clocks.idle_ms(0, b"new", now + 4800), 4800);
         assert_eq!(clocks.idle_ms(0, b"a", now - 1600), 0);
-        clocks.fit(Some(Usage::Recent), 100_000);
+        clocks.fit(Some(100_000));
         assert_eq!(clocks.bytes(), 4 << 17);
         assert_eq!(clocks.idle_ms(0, b"b", now + 4800), 1600);
         clocks.forget(0, b"b");
         assert_eq!(clocks.idle_ms(0, b"b", now + 4800), 4800);
-        clocks.fit(None, 100_000);
-        assert_eq!(clocks.bytes(), 0);
+        clocks.set_idle((0, b"b"), 3200, now + 4800);
+        assert_eq!(clocks.idle_ms(0, b"b", now + 4800), 3200);
+        clocks.set_idle((0, b"b"), u64::MAX, now + 4800);
+        assert!(clocks.idle_ms(0, b"b", now + 4800) > 1 << 34);
+        clocks.fit(None);
+        assert_eq!(clocks.bytes(), 4 << 12);
     }
 
     #[test]
@@ -208,6 +262,8 @@ mod tests {
         assert_eq!(clocks.frequency(0, b"a", now + 1000 * MINUTE_MS), 0);
         clocks.put((0, b"a"), usage, now);
         assert_eq!(clocks.frequency(0, b"a", now), often);
+        clocks.set_frequency((0, b"a"), 100, now);
+        assert_eq!(clocks.frequency(0, b"a", now), 100);
         // Another kind of policy begins anew.
         clocks.touch((0, b"a"), Usage::Recent, now, &mut random);
         assert_eq!(clocks.frequency(0, b"a", now), 5);

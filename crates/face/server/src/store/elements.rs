@@ -223,6 +223,7 @@ impl Store {
             self.change_element(of, of.dropped_key(), Some(Vec::new()))?
         );
         self.changes_of_elements().dropped.push(*of);
+        self.dropped += 1;
         self.part_mut(of.partition).forget(of);
         Ok(())
     }

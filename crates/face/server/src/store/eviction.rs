@@ -4,7 +4,7 @@
 //! evicted: the one that was used longest ago, or least often, or, where it is the deadline that counts, expires first. That
 //! one is found exactly, by the index of deadlines. A key is evicted as a command removes it: durably.
 
-use super::clocks::Usage;
+use super::clocks::{Clocks, Usage};
 use super::deadline_records::Records;
 use super::{Result, Store};
 use crate::notifications::EventClass;
@@ -57,20 +57,18 @@ impl Candidates {
 }
 
 impl Store {
-    /// Sets which use of keys is noted.
-    pub(crate) fn set_usage(&mut self, usage: Option<Usage>) {
-        self.usage = usage;
+    /// Sets which use of keys is noted, and whether keys are evicted by it.
+    pub(crate) fn set_usage(&mut self, usage: Usage, evicts: bool) {
+        (self.usage, self.evicts_by_usage) = (usage, evicts);
         self.candidates.0.clear();
     }
 
     /// Gives the clocks of the parts here the room that their keys need.
     pub(crate) fn fit_clocks(&mut self) {
         for part in self.parts.iter_mut().flatten() {
-            let records = match self.usage {
-                Some(_) => self.db.partition_stats(part.number).records,
-                None => 0,
-            };
-            part.clocks.fit(self.usage, records);
+            let records =
+                self.evicts_by_usage.then(|| self.db.partition_stats(part.number).records);
+            part.clocks.fit(records);
         }
     }
 
@@ -78,6 +76,27 @@ impl Store {
     pub(crate) fn idle_ms(&self, db: usize, key: &[u8]) -> u64 {
         let spot = self.spot(db, key);
         self.part(spot.partition).clocks.idle_ms(spot.place, key, self.now_ms)
+    }
+
+    /// When a key was last used, in milliseconds since 1970, to the unit of the clocks.
+    pub(crate) fn used_ms(&self, db: usize, key: &[u8]) -> u64 {
+        Clocks::unit_of(self.now_ms).saturating_sub(self.idle_ms(db, key))
+    }
+
+    /// Sets for how long a key, whose part is here, counts as idle, unless it is counted how often keys are used.
+    pub(crate) fn set_idle(&mut self, db: usize, key: &[u8], idle_ms: u64) {
+        let (spot, now_ms) = (self.spot(db, key), self.now_ms);
+        if self.usage == Usage::Recent {
+            self.part_mut(spot.partition).clocks.set_idle((spot.place, key), idle_ms, now_ms);
+        }
+    }
+
+    /// Sets how often a key, whose part is here, counts as used, if that is counted.
+    pub(crate) fn set_frequency(&mut self, db: usize, key: &[u8], count: u8) {
+        let (spot, now_ms) = (self.spot(db, key), self.now_ms);
+        if self.usage != Usage::Recent {
+            self.part_mut(spot.partition).clocks.set_frequency((spot.place, key), count, now_ms);
+        }
     }
 
     /// How often a key is used: the counter, up to 255.
@@ -182,8 +201,8 @@ impl Store {
             return Ok(None);
         }
         Ok(Some(match (order, self.usage) {
-            (Order::ByUsage, Some(Usage::Recent)) => idle_ms,
-            (Order::ByUsage, Some(Usage::Frequent { .. })) => u64::from(255 - frequency.min(255)),
+            (Order::ByUsage, Usage::Recent) => idle_ms,
+            (Order::ByUsage, Usage::Frequent { .. }) => u64::from(255 - frequency.min(255)),
             _ => 0,
         }))
     }

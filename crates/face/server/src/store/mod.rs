@@ -125,8 +125,11 @@ pub(crate) struct Store {
     pub(crate) expired_fields: u64,
     /// Keys that were evicted here since the start.
     pub(crate) evicted: u64,
-    /// The use of keys that is noted.
-    usage: Option<Usage>,
+    /// Collections whose elements are removed behind the command that dropped them, since the start.
+    pub(crate) dropped: u64,
+    /// The use of keys that is noted, and whether keys are evicted by it.
+    usage: Usage,
+    evicts_by_usage: bool,
     /// Whether the command that is executed counts as a use of its keys.
     pub(crate) uses_keys: bool,
     candidates: eviction::Candidates,
@@ -198,7 +201,9 @@ impl Store {
             expired: 0,
             expired_fields: 0,
             evicted: 0,
-            usage: None,
+            dropped: 0,
+            usage: Usage::Recent,
+            evicts_by_usage: false,
             uses_keys: true,
             candidates: eviction::Candidates::default(),
             recent_map: RecentMap::default(),
@@ -328,8 +333,8 @@ impl Store {
             return Ok(None);
         }
         let value = self.value(spot, key)?;
-        if let (Some(usage), true, true) = (self.usage, self.uses_keys, value.is_some()) {
-            let (now_ms, random) = (self.now_ms, &mut self.random);
+        if self.uses_keys && value.is_some() {
+            let (usage, now_ms, random) = (self.usage, self.now_ms, &mut self.random);
             let part = self.parts[spot.partition].as_mut().expect("its part is here");
             part.clocks.touch((spot.place, key), usage, now_ms, random);
         }
@@ -490,10 +495,8 @@ impl Store {
             }
         }
         self.part_mut(spot.partition).encodings[spot.place].forget(key);
-        if let Some(usage) = self.usage {
-            let now_ms = self.now_ms;
-            self.part_mut(spot.partition).clocks.put((spot.place, key), usage, now_ms);
-        }
+        let (usage, now_ms) = (self.usage, self.now_ms);
+        self.part_mut(spot.partition).clocks.put((spot.place, key), usage, now_ms);
         if is_due {
             self.notify(EventClass::Expired, "expired", db, key);
         }
@@ -591,6 +594,15 @@ impl Store {
     /// Exchanges two databases. All parts are here.
     pub(crate) fn swap(&mut self, a: usize, b: usize) -> Result<()> {
         let (place_a, place_b) = (self.place(a), self.place(b));
+        // A key that has expired is gone already, whichever database it would come to.
+        for (db, other) in [(a, b), (b, a)] {
+            let parts = self.parts.iter().flatten();
+            let watched: Vec<_> = parts.flat_map(|part| part.watches.keys(db)).collect();
+            for key in watched {
+                self.contains(db, &key)?;
+                self.contains(other, &key)?;
+            }
+        }
         for db in [a, b] {
             self.touch_watched(db, |store, key| {
                 let (a, b) = (store.spot_at(place_a, key), store.spot_at(place_b, key));

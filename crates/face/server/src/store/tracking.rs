@@ -51,8 +51,10 @@ impl Store {
 
     /// Tells all clients that cache keys that all of them may have changed. All parts are here.
     pub(super) fn invalidate_all(&mut self) {
-        if self.outbox.is_watched() {
+        if self.outbox.tracked().keys() > 0 {
             self.forget_readers();
+        }
+        if self.outbox.is_watched() {
             self.outbox.invalidate_all();
         }
     }

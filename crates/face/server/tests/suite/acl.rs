@@ -318,6 +318,10 @@ fn refusals_are_logged() {
     }
     assert!(entries[0].contains("\"client-info\", \"id="), "{log}");
     assert_eq!(admin.ask("ACL LOG 1").matches("\"count\"").count(), 1);
+    // The command that was refused is the last one, unless it was one of a script.
+    for (entry, command) in entries.iter().zip(["auth", "publish", "get", "set"]) {
+        assert!(entry.contains(&format!(" cmd={command} ")), "{entry}");
+    }
     admin.check(&[
         ("ACL LOG RESET", "+OK"),
         ("ACL LOG", "[]"),

@@ -188,10 +188,10 @@ fn limits_of_memory_are_settings() {
         "-ERR CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - ";
     let name = "client-output-buffer-limit";
     let limits = |client: &mut Client| client.ask(&format!("CONFIG GET {name}"));
-    let told = |normal: &str, pubsub: &str| {
-        format!("[\"{name}\", \"normal {normal} slave 0 0 0 pubsub {pubsub}\"]")
+    let told = |normal: &str, replica: &str, pubsub: &str| {
+        format!("[\"{name}\", \"normal {normal} slave {replica} pubsub {pubsub}\"]")
     };
-    assert_eq!(limits(&mut client), told("0 0 0", "33554432 8388608 60"));
+    assert_eq!(limits(&mut client), told("0 0 0", "0 0 0", "33554432 8388608 60"));
     for (value, reply) in [
         ("normal 1mb 512kb 7", "+OK".to_owned()),
         ("pubsub 16mb 4mb 30 replica 1gb 0 0", "+OK".to_owned()),
@@ -209,11 +209,28 @@ fn limits_of_memory_are_settings() {
     ] {
         assert_eq!(client.call(&["CONFIG", "SET", name, value]), reply, "{value}");
     }
-    assert_eq!(limits(&mut client), told("1048576 524288 7", "16777216 4194304 30"));
+    assert_eq!(
+        limits(&mut client),
+        told("1048576 524288 7", "1073741824 0 0", "16777216 4194304 30")
+    );
+    let refused = "-ERR CONFIG SET failed (possibly related to argument";
     client.check(&[
         ("CONFIG SET maxmemory-clients 100mb", "+OK"),
         ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"104857600\"]"),
-        ("CONFIG SET maxmemory-clients 0", "+OK"),
+        ("CONFIG SET maxmemory 1gb maxmemory-clients 5%", "+OK"),
+        ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"5%\"]"),
+        (
+            "CONFIG SET maxmemory 2gb maxmemory-clients 200%",
+            &format!(
+                "{refused} 'maxmemory-clients') - percentage argument must be less or equal to 100"
+            ),
+        ),
+        (
+            "CONFIG SET maxmemory-clients x",
+            &format!("{refused} 'maxmemory-clients') - argument must be a memory or percent value"),
+        ),
+        ("CONFIG GET maxmemory", "[\"maxmemory\", \"1073741824\"]"),
+        ("CONFIG SET maxmemory 0 maxmemory-clients 0", "+OK"),
         ("CONFIG GET maxmemory-clients", "[\"maxmemory-clients\", \"0\"]"),
     ]);
 }

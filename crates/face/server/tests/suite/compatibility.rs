@@ -195,6 +195,7 @@ fn there_is_no_cluster_no_module_and_no_replica() {
         ("WAIT 1 10", ":0"),
         ("WAIT x 0", "-ERR value is not an integer or out of range"),
         ("WAIT 0 -1", "-ERR timeout is negative"),
+        ("WAIT 0 9223372036854775807", "-ERR timeout is out of range"),
         ("WAIT 0 x", "-ERR timeout is not an integer or out of range"),
         ("SET k v", "+OK"),
         ("WAITAOF 1 0 0", "[:1, :0]"),
@@ -303,7 +304,7 @@ fn settings_that_cannot_change_are_known() {
         ("CONFIG SET daemonize yes", "daemonize"),
         ("CONFIG SET databases 3", "databases"),
         ("CONFIG SET Repl-Backlog-Size 1mb", "Repl-Backlog-Size"),
-        ("CONFIG SET maxclients 10 Port 1", "Port"),
+        ("CONFIG SET maxclients 10 Port 1", "port"),
     ] {
         assert_eq!(client.ask(request), immutable(name));
     }
@@ -388,6 +389,27 @@ fn waiting_clients_and_changes_are_counted() {
     assert_eq!(value(&mut client, "memory", "lazyfreed_objects"), "0");
     client.check(&[("FLUSHALL ASYNC", "+OK")]);
     assert_eq!(value(&mut client, "memory", "lazyfreed_objects"), "3");
+    // The elements of a larger collection go behind UNLINK.
+    let many: Vec<_> = (0..1000).map(|number| format!("member:{number}")).collect();
+    let words = ["SADD", "large"].into_iter().chain(many.iter().map(String::as_str));
+    client.call(&words.collect::<Vec<_>>());
+    client.ask("XADD stream * f v");
+    client.check(&[("SADD small 1", ":1"), ("UNLINK large small stream", ":3")]);
+    assert_eq!(value(&mut client, "memory", "lazyfreed_objects"), "4");
+    let percentiles = ["CONFIG", "SET", "latency-tracking-info-percentiles", "50 99.99"];
+    assert_eq!(client.call(&percentiles), "+OK");
+    let told = client.ask("INFO latencystats");
+    assert!(told.contains("latency_percentiles_usec_unlink:p50="), "{told}");
+    assert!(told.contains(",p99.99="), "{told}");
+    client.check(&[("CONFIG SET latency-tracking no", "+OK")]);
+    assert!(!client.ask("INFO latencystats").contains("p50"));
+    let mut watching = server.client();
+    watching.check(&[("WATCH a b", "+OK")]);
+    client.check(&[("WATCH a", "+OK")]);
+    assert_eq!(value(&mut client, "clients", "watching_clients"), "2");
+    assert_eq!(value(&mut client, "clients", "total_watched_keys"), "3");
+    client.check(&[("UNWATCH", "+OK")]);
+    drop(watching);
 
     let mut waiting: Vec<_> = (0..5).map(|_| server.client()).collect();
     waiting.iter_mut().for_each(|client| client.check(&[("PING", "+PONG")]));

@@ -128,14 +128,21 @@ fn clients_have_names_and_numbers() {
         "id=1 addr=127.0.0.1:",
         " name=me ",
         " db=0 ",
-        " multi=-1 ",
+        " multi=-1 watch=0 ",
         " cmd=client|info ",
         " resp=2 ",
         " lib-name=redis-py lib-ver=5.0",
     ] {
         assert!(info.contains(part), "{part} in {info}");
     }
-    client.check(&[("CLIENT SETNAME ''", "+OK"), ("CLIENT GETNAME", "nil")]);
+    client.check(&[("CLIENT SETNAME ''", "+OK"), ("CLIENT GETNAME", "nil"), ("WATCH a b", "+OK")]);
+    assert!(client.ask("CLIENT INFO").contains(" watch=2 "));
+    // The library stays the same behind RESET, and a command is the last one also if it is refused.
+    client
+        .check(&[("RESET", "+RESET"), ("GET", "-ERR wrong number of arguments for 'get' command")]);
+    let info = server.client().ask("CLIENT LIST");
+    assert!(info.contains(" watch=0 ") && info.contains(" cmd=get "), "{info}");
+    assert!(info.contains(" lib-name=redis-py lib-ver=5.0"), "{info}");
 }
 
 fn clients_see_each_other() {
@@ -267,6 +274,9 @@ fn commands_describe_themselves() {
         ("COMMAND GETKEYS EVAL x 2 c", "-ERR Invalid arguments specified for command"),
         ("COMMAND GETKEYS SORT a STORE b BY store GET store STORE c", "[\"a\", \"c\"]"),
         ("COMMAND GETKEYS GEORADIUS a 0 0 1 km STORE b STOREDIST c", "[\"a\", \"c\"]"),
+        ("COMMAND GETKEYS SORT a STORE x STORE y STORE b", "[\"a\", \"b\"]"),
+        ("COMMAND GETKEYS SORT a BY store GET get STORE b", "[\"a\", \"b\"]"),
+        ("COMMAND GETKEYS GEORADIUS a 1 1 1 m STORE x STOREDIST b", "[\"a\", \"b\"]"),
         ("COMMAND GETKEYS PING x", "-ERR The command has no key arguments"),
         ("COMMAND GETKEYS NOSUCH x", "-ERR Invalid command specified"),
         ("COMMAND GETKEYS GET a b", "-ERR Invalid number of arguments specified for command"),
@@ -279,6 +289,7 @@ fn commands_describe_themselves() {
     ]);
     let info = client.ask("COMMAND INFO get client|list");
     assert!(info.starts_with("[[\"get\", :2, [+readonly, +fast], :1, :1, :1, ["), "{info}");
+    assert!(client.ask("COMMAND INFO sort_ro").contains("+movablekeys"));
     assert!(info.contains("[\"client|list\", :-2, [+admin, +noscript], :0, :0, :0, ["), "{info}");
     assert!(client.ask("COMMAND DOCS get").contains("\"group\", \"string\""));
     assert!(client.ask("COMMAND LIST").contains("\"client|list\""));
@@ -292,6 +303,17 @@ fn settings_are_read_and_changed_together() {
         ("CONFIG GET TimeOut", "[\"TimeOut\", \"0\"]"),
         ("CONFIG GET time* timeout databases", "[\"databases\", \"16\", \"timeout\", \"0\"]"),
         ("CONFIG GET nosuch", "[]"),
+        ("CONFIG GET *of", "[\"replicaof\", \"\", \"slaveof\", \"\"]"),
+        ("CONFIG SET appendfsync always bind 127.0.0.1", "+OK"),
+        (
+            "CONFIG SET appendfsync no",
+            &format!("{failed} 'appendfsync') - can't set immutable config"),
+        ),
+        ("CONFIG SET latency-tracking-info-percentiles 99.990", "+OK"),
+        (
+            "CONFIG GET latency-tracking-info-percentiles",
+            "[\"latency-tracking-info-percentiles\", \"99.99\"]",
+        ),
         (
             "CONFIG SET timeout 5 maxclients x",
             &format!("{failed} 'maxclients') - argument couldn't be parsed into an integer"),

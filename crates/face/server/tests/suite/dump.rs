@@ -19,6 +19,7 @@ on_threads! {
     fields_that_expire_come_back
     restore_refuses_what_redis_refuses
     a_key_expires_as_restore_says
+    the_use_of_a_key_is_what_restore_says
     large_collections_come_back
     payloads_that_are_mutated_restore_all_or_nothing
     keys_are_migrated
@@ -232,6 +233,31 @@ fn restore_refuses_what_redis_refuses() {
         ("RESTORE k 0", "-ERR wrong number of arguments for 'restore' command"),
         ("DUMP", "-ERR wrong number of arguments for 'dump' command"),
     ]);
+}
+
+fn the_use_of_a_key_is_what_restore_says() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.ask("SET k 1");
+    let payload = dump(&mut client, "k");
+    let mut restore = |option: &[&str]| {
+        let words = [&b"RESTORE"[..], b"k", b"0", &payload, b"REPLACE"];
+        let option = option.iter().map(|word| word.as_bytes());
+        let words: Vec<_> = words.into_iter().chain(option).collect();
+        assert_eq!(client.call(&words), "+OK");
+        let what = if option_is_idle(&words) { "OBJECT IDLETIME k" } else { "OBJECT FREQ k" };
+        client.integer(what)
+    };
+    let day = restore(&["IDLETIME", "86400"]);
+    assert!((86_400..90_000).contains(&day), "{day}");
+    assert!(restore(&["IDLETIME", "0"]) < 3600);
+    server.client().check(&[("CONFIG SET maxmemory-policy allkeys-lfu lfu-decay-time 0", "+OK")]);
+    assert_eq!(restore(&["FREQ", "100"]), 100);
+    assert_eq!(restore(&["FREQ", "0"]), 0);
+}
+
+fn option_is_idle(words: &[&[u8]]) -> bool {
+    words.contains(&&b"IDLETIME"[..])
 }
 
 fn a_key_expires_as_restore_says() {

@@ -1,11 +1,13 @@
 //! MONITOR: the commands of all clients, whichever threads execute them.
 
-use crate::common::{Client, Running, eventually};
+use crate::common::{Client, Running, eventually, wait_for_blocked};
 
 on_threads! {
     monitors_get_the_commands_of_all_threads
     passwords_and_commands_of_administrators_are_not_shown
     a_transaction_is_shown_when_it_is_executed
+    a_script_is_shown_before_its_commands
+    a_command_that_waits_is_shown_once
     a_monitor_reads_no_keys_and_can_become_a_client_again
     a_monitor_that_does_not_read_is_disconnected
 }
@@ -95,6 +97,44 @@ fn a_transaction_is_shown_when_it_is_executed() {
     let words = ["\"MULTI\"", "\"SET\" \"a\" \"1\"", "\"GET\" \"b\"", "\"EXEC\""];
     let expected = words.map(|words| format!("[0 127.0.0.1] {words}"));
     check(&mut monitors, &expected.each_ref().map(String::as_str));
+}
+
+fn a_script_is_shown_before_its_commands() {
+    let server = Running::start();
+    let (mut client, mut monitor) = (server.client(), server.client());
+    assert_eq!(monitor.ask("MONITOR"), "+OK");
+    client.call(&["EVAL", "return redis.call('set', KEYS[1], 'v')", "1", "k"]);
+    assert!(command(&mut monitor).contains("\"EVAL\" "));
+    let of_script = monitor.reply();
+    assert!(of_script.ends_with(" [0 lua] \"set\" \"k\" \"v\""), "{of_script}");
+    // One that has to begin anew with more keys is shown as if it had begun once.
+    client.call(&["EVAL", "for n = 1, 9 do redis.call('set', 'k' .. n, 'v') end", "0"]);
+    assert!(command(&mut monitor).contains("\"EVAL\" "));
+    for number in 1..=9 {
+        let line = monitor.reply();
+        assert!(line.ends_with(&format!("\"set\" \"k{number}\" \"v\"")), "{line}");
+    }
+}
+
+fn a_command_that_waits_is_shown_once() {
+    let server = Running::start();
+    let (mut client, mut waiting) = (server.client(), server.client());
+    let mut monitor = server.client();
+    assert_eq!(monitor.ask("MONITOR"), "+OK");
+    waiting.send_line("BLPOP list 0");
+    let mut next = || loop {
+        let line = command(&mut monitor);
+        if !line.contains("\"INFO\"") {
+            break line;
+        }
+    };
+    assert_eq!(next(), "[0 127.0.0.1] \"BLPOP\" \"list\" \"0\"");
+    wait_for_blocked(&server, 1);
+    client.ask("RPUSH list a");
+    assert_eq!(next(), "[0 127.0.0.1] \"RPUSH\" \"list\" \"a\"");
+    assert_eq!(waiting.reply(), "[\"list\", \"a\"]");
+    client.ask("RPUSH list b");
+    assert_eq!(next(), "[0 127.0.0.1] \"RPUSH\" \"list\" \"b\"");
 }
 
 fn a_monitor_reads_no_keys_and_can_become_a_client_again() {

@@ -12,6 +12,7 @@ on_threads! {
     a_change_is_told_of_behind_the_value_that_was_read
     a_reader_may_choose_what_it_caches
     a_client_may_not_want_to_know_its_own_changes
+    a_script_reads_and_changes_as_its_client
     all_changes_of_keys_with_a_prefix_are_told_of
     another_client_is_told_instead
     a_redirection_to_a_client_that_is_gone_is_broken
@@ -111,6 +112,24 @@ fn a_reader_may_choose_what_it_caches() {
     check_silent(&mut opt_in);
     assert_eq!(opt_out.reply(), ">[\"invalidate\", [\"a\"]]");
     check_silent(&mut opt_out);
+}
+
+fn a_script_reads_and_changes_as_its_client() {
+    let server = Running::start();
+    let mut writer = server.client();
+    let mut client = reader(&server, "NOLOOP");
+    client.check(&[("SET a 1", "+OK"), ("GET a", "\"1\"")]);
+    // It is not told of what its script changes, nor of keys that this does not read.
+    client.call(&["EVAL", "return redis.call('set', KEYS[1], '2')", "2", "a", "b"]);
+    check_silent(&mut client);
+    writer.check(&[("SET b 1", "+OK")]);
+    check_silent(&mut client);
+    for command in ["EVAL", "EVAL_RO"] {
+        client.call(&[command, "return redis.call('get', KEYS[2])", "2", "a", "b"]);
+        writer.check(&[("SET a 3", "+OK"), ("SET b 2", "+OK")]);
+        assert_eq!(client.reply(), ">[\"invalidate\", [\"b\"]]");
+        check_silent(&mut client);
+    }
 }
 
 fn a_client_may_not_want_to_know_its_own_changes() {

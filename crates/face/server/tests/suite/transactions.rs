@@ -12,10 +12,41 @@ on_threads! {
     exec_succeeds_if_nothing_watched_changed
     expiry_of_a_watched_key_is_a_change_unless_it_was_before
     a_transaction_that_cannot_be_written_changes_nothing
+    a_swap_with_what_has_expired_is_no_change
     a_watched_key_that_expired_and_was_flushed_has_changed
     what_is_watched_is_bounded
     the_queue_is_bounded
     a_client_that_goes_leaves_nothing_behind
+}
+
+fn a_swap_with_what_has_expired_is_no_change() {
+    let server = Running::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    // Nothing, or what has expired, is in the databases that are exchanged.
+    for (before, behind) in [(false, true), (true, true), (true, false)] {
+        client.ask("FLUSHALL");
+        for db in [1, 0].into_iter().zip([before, behind]).filter_map(|(db, has)| has.then_some(db))
+        {
+            client.check(&[(&format!("SELECT {db}"), "+OK"), ("SET x v PX 1", "+OK")]);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        client.check(&[
+            ("SELECT 1", "+OK"),
+            ("WATCH x", "+OK"),
+            ("SWAPDB 0 1", "+OK"),
+            ("MULTI", "+OK"),
+            ("PING", "+QUEUED"),
+            ("EXEC", "[+PONG]"),
+        ]);
+    }
+    // What was there when the watch began, and has expired since, has changed.
+    client.ask("FLUSHALL");
+    client.check(&[("SET x v", "+OK"), ("WATCH x", "+OK")]);
+    other.check(&[("SELECT 1", "+OK"), ("PEXPIRE x 1", ":1")]);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    other.check(&[("SWAPDB 0 1", "+OK")]);
+    client.check(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);
 }
 
 fn queued_commands_happen_at_exec() {

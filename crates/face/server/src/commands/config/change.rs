@@ -67,6 +67,7 @@ pub(super) fn change(settings: &Settings, words: Args<'_>) -> Outcome<Settings> 
             failed(name.as_bytes(), &format!("Unable to update TLS configuration: {why}"))
         })?;
     }
+    settings.fit_client_memory();
     settings.changed.extend(seen);
     Ok(settings)
 }

@@ -2,6 +2,7 @@
 //!
 //! `parameters` has a row for each setting; `change` finds the row of a name, whose values `values` reads.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 mod change;
@@ -13,6 +14,7 @@ use change::change;
 pub(crate) use change::{Refusal, assign};
 use parameters::PARAMETERS;
 
+use crate::acl::Acl;
 use crate::call::{Call, is};
 use crate::config_file;
 use crate::failure::{Outcome, SYNTAX};
@@ -88,13 +90,49 @@ pub(super) fn rewrite(call: &mut Call<'_>) -> Outcome {
                 "maxmemory" => settings.memory_max.to_string(),
                 _ => (parameter.get)(call.service),
             },
-            is_changed: settings.changed.contains(parameter.name),
+            change: change_of(&settings.changed, parameter.name),
         })
         .collect();
-    let rewritten = config_file::rewrite(&file, &values);
+    let users = settings.acl_file.is_none().then(|| users_to_write(call)).flatten();
+    let rewritten = config_file::rewrite(&file, &values, users.as_deref());
     rewritten.map_err(|error| format!("ERR Rewriting config file: {error}"))?;
     call.reply().ok();
     Ok(())
+}
+
+/// The settings that have two names.
+const TWO_NAMES: [(&str, &str); 6] = [
+    ("busy-reply-threshold", "lua-time-limit"),
+    ("hash-max-listpack-entries", "hash-max-ziplist-entries"),
+    ("hash-max-listpack-value", "hash-max-ziplist-value"),
+    ("list-max-listpack-size", "list-max-ziplist-size"),
+    ("zset-max-listpack-entries", "zset-max-ziplist-entries"),
+    ("zset-max-listpack-value", "zset-max-ziplist-value"),
+];
+
+/// Whether the setting of a name has changed, by this name or its other one.
+fn change_of(changed: &BTreeSet<&str>, name: &str) -> config_file::Change {
+    let other = TWO_NAMES.iter().find_map(|&(first, second)| match name {
+        _ if name == first => Some(second),
+        _ if name == second => Some(first),
+        _ => None,
+    });
+    match () {
+        () if changed.contains(name) => config_file::Change::Yes,
+        () if other.is_some_and(|other| changed.contains(other)) => {
+            config_file::Change::ByOtherName
+        }
+        () => config_file::Change::No,
+    }
+}
+
+/// The users, as they are written to the config file, unless they are those that a server without it would have.
+fn users_to_write(call: &Call<'_>) -> Option<Vec<Vec<u8>>> {
+    let texts = |acl: &Acl| acl.iter().map(|user| user.describe()).collect::<Vec<_>>();
+    let users = texts(&call.service.acl);
+    let initial = Acl::new(call.service.settings.requirepass.as_deref());
+    let has_lines = call.service.settings.has_user_lines;
+    (has_lines || users != texts(&initial)).then_some(users)
 }
 
 pub(super) fn help(call: &mut Call<'_>) -> Outcome {

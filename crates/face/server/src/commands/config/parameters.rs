@@ -9,8 +9,8 @@ use crate::stored::STRING_LEN_MAX;
 use crate::{OutputLimits, SyncPolicy};
 
 use super::values::{
-    boolean, bytes, duration, integer, milliseconds, path, save_points, seconds, shown, text,
-    yes_no,
+    boolean, bytes, duration, integer, milliseconds, path, percent, percentiles, save_points,
+    seconds, shown, stays, text, yes_no,
 };
 
 /// A setting by the name that Redis has for it.
@@ -83,14 +83,12 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    fixed("appendfsync", |service| {
-        let name = match service.settings.sync {
-            SyncPolicy::Always => "always",
-            SyncPolicy::Interval(_) => "everysec",
-            SyncPolicy::Never => "no",
-        };
-        name.to_owned()
-    }),
+    // These are changed at the start only. What they are, they may be set to.
+    settable(
+        "appendfsync",
+        |service| sync_name(service.settings.sync).to_owned(),
+        |settings, value| stays(sync_name(settings.sync), value),
+    ),
     // Every write is kept, as with Redis' append-only file, or in memory none; this cannot be changed.
     settable(
         "appendonly",
@@ -102,7 +100,11 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             _ => Err("argument must be 'yes' or 'no'".to_owned()),
         },
     ),
-    fixed("bind", |service| service.settings.bind.clone()),
+    settable(
+        "bind",
+        |service| service.settings.bind.clone(),
+        |settings, value| stays(&settings.bind, value),
+    ),
     settable(
         "client-output-buffer-limit",
         |service| {
@@ -111,8 +113,8 @@ pub(super) static PARAMETERS: &[Parameter] = &[
                 format!("{} {} {}", output.hard, output.soft, output.soft_time.as_secs())
             };
             let (normal, pubsub) = (class(&limits.output), class(&limits.pubsub_output));
-            // There are no replicas.
-            format!("normal {normal} slave 0 0 0 pubsub {pubsub}")
+            let replica = class(&service.settings.replica_output);
+            format!("normal {normal} slave {replica} pubsub {pubsub}")
         },
         set_output_limits,
     ),
@@ -187,9 +189,20 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     ),
     settable(
         "maxmemory-clients",
-        |service| service.settings.client_memory_max.unwrap_or(0).to_string(),
+        |service| match service.settings.client_memory_percent {
+            Some(percent) => format!("{percent}%"),
+            None => service.settings.client_memory_max.unwrap_or(0).to_string(),
+        },
         |settings, value| {
-            let bytes = bytes(value, 0..=usize::MAX)?;
+            settings.client_memory_percent = percent(value)?;
+            if settings.client_memory_percent.is_some() {
+                return Ok(());
+            }
+            let wrong = |why: String| match why.ends_with("a memory value") {
+                true => "argument must be a memory or percent value".to_owned(),
+                false => why,
+            };
+            let bytes = bytes(value, 0..=usize::MAX).map_err(wrong)?;
             settings.client_memory_max = Some(bytes).filter(|&bytes| bytes > 0);
             Ok(())
         },
@@ -254,12 +267,35 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    fixed("port", |service| service.settings.port.to_string()),
+    settable(
+        "port",
+        |service| service.settings.port.to_string(),
+        |settings, value| stays(&settings.port.to_string(), value),
+    ),
     settable(
         "latency-monitor-threshold",
         |service| service.settings.latency_threshold_ms.to_string(),
         |settings, value| {
             settings.latency_threshold_ms = integer(value, 0..=i64::MAX)? as u64;
+            Ok(())
+        },
+    ),
+    settable(
+        "latency-tracking",
+        |service| yes_no(service.settings.latency_tracking),
+        |settings, value| {
+            settings.latency_tracking = boolean(value)?;
+            Ok(())
+        },
+    ),
+    settable(
+        "latency-tracking-info-percentiles",
+        |service| {
+            let percentiles = service.settings.latency_percentiles.iter();
+            percentiles.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        },
+        |settings, value| {
+            settings.latency_percentiles = percentiles(value)?;
             Ok(())
         },
     ),
@@ -287,6 +323,9 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
+    // There is no replication.
+    fixed("replicaof", |_| String::new()),
+    fixed("slaveof", |_| String::new()),
     settable(
         "requirepass",
         |service| service.settings.requirepass.clone().unwrap_or_default(),
@@ -409,7 +448,11 @@ pub(super) static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    fixed("tls-port", |service| service.settings.tls.options.port.unwrap_or(0).to_string()),
+    settable(
+        "tls-port",
+        |service| service.settings.tls.options.port.unwrap_or(0).to_string(),
+        |settings, value| stays(&settings.tls.options.port.unwrap_or(0).to_string(), value),
+    ),
     settable(
         "tls-protocols",
         |service| service.settings.tls.options.protocols.to_string(),
@@ -450,6 +493,14 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+fn sync_name(policy: SyncPolicy) -> &'static str {
+    match policy {
+        SyncPolicy::Always => "always",
+        SyncPolicy::Interval(_) => "everysec",
+        SyncPolicy::Never => "no",
+    }
+}
+
 fn set_list_size(settings: &mut Settings, value: &[u8]) -> Result<(), String> {
     let range = i64::from(i32::MIN)..=i64::from(i32::MAX);
     settings.inline_limits.list_size = integer(value, range)?;
@@ -489,6 +540,8 @@ fn set_output_limits(settings: &mut Settings, value: &[u8]) -> Result<(), String
             settings.limits.output = limits;
         } else if crate::call::is(class[0], "pubsub") {
             settings.limits.pubsub_output = limits;
+        } else {
+            settings.replica_output = limits;
         }
     }
     Ok(())

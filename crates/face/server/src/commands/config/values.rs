@@ -77,6 +77,39 @@ pub(super) fn bytes(value: &[u8], range: std::ops::RangeInclusive<usize>) -> Res
     }
 }
 
+/// A part of something else, in hundredths; `None`: it is none of `5%`.
+pub(super) fn percent(value: &[u8]) -> Result<Option<u32>, String> {
+    let Some(digits) = value.strip_suffix(b"%") else { return Ok(None) };
+    let number = parse_i64(digits).and_then(|number| u32::try_from(number).ok());
+    match number.ok_or("argument must be a memory or percent value")? {
+        percent @ 0..=100 => Ok(Some(percent)),
+        _ => Err("percentage argument must be less or equal to 100".to_owned()),
+    }
+}
+
+/// Percentiles, from 0 to 100, a few of them.
+pub(super) fn percentiles(value: &[u8]) -> Result<Vec<f64>, String> {
+    const COUNT_MAX: usize = 16;
+    let words: Vec<_> = text(value)?.split_ascii_whitespace().collect();
+    if words.len() > COUNT_MAX {
+        return Err(format!("there can be {COUNT_MAX} percentiles at most"));
+    }
+    let number = |word: &&str| word.parse().ok().filter(|number| (0.0..=100.0).contains(number));
+    let numbers: Option<_> = words.iter().map(number).collect();
+    numbers.ok_or_else(|| {
+        "latency-tracking-info-percentiles should consist of numbers between 0.0 and 100.0"
+            .to_owned()
+    })
+}
+
+/// Refuses another value than a setting has, which stays as it was at the start.
+pub(super) fn stays(now: &str, value: &[u8]) -> Result<(), String> {
+    match value.eq_ignore_ascii_case(now.as_bytes()) {
+        true => Ok(()),
+        false => Err("can't set immutable config".to_owned()),
+    }
+}
+
 /// Pairs of seconds and changes.
 pub(super) fn save_points(value: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(value).ok()?;
@@ -102,6 +135,17 @@ mod tests {
         for text in ["", "mb", "1tb", "-1", "1 mb", "0", "99999999999gb"] {
             assert!(parse(text).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn percents_and_percentiles_are_read() {
+        assert_eq!(percent(b"5%"), Ok(Some(5)));
+        assert_eq!(percent(b"5"), Ok(None));
+        assert!(percent(b"101%").unwrap_err().starts_with("percentage"));
+        assert!(percent(b"x%").is_err() && percent(b"-1%").is_err());
+        assert_eq!(percentiles(b"0.0 50 99.9").unwrap(), [0.0, 50.0, 99.9]);
+        assert_eq!(percentiles(b"").unwrap(), [0.0; 0]);
+        assert!(["a", "101", "-1", "nan"].iter().all(|text| percentiles(text.as_bytes()).is_err()));
     }
 
     #[test]

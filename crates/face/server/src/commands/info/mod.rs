@@ -48,7 +48,11 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let asks_for = |name: &str| wanted.iter().any(|word| is(word, name));
     let all = asks_for("all") || asks_for("everything");
     let default = wanted.is_empty() || asks_for("default");
-    let report = call.service.report(Details::default());
+    let mut report = call.service.report(Details::default());
+    // This client is not among the others while its command is executed.
+    report.subscribers += usize::from(call.client.is_subscriber());
+    report.watching += usize::from(!call.client.watches.is_empty());
+    report.watches += call.client.watches.len();
     let mut text = String::new();
     for (name, is_default, section) in SECTIONS {
         call.check_ending()?;
@@ -117,6 +121,7 @@ fn clients(service: &Service, report: &Report, text: &mut String) {
         "tracking_clients": service.shared.registry.watchers.trackers(),
         "pubsub_clients": report.subscribers,
         "watching_clients": report.watching,
+        "total_watched_keys": report.watches,
         "clients_in_timeout_table": report.timed,
         "total_blocking_keys": report.waited_keys,
         "total_blocking_keys_on_nokey": report.waited_keys_or_none,

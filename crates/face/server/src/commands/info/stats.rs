@@ -97,13 +97,15 @@ pub(super) fn error_stats(service: &Service, _: &Report, text: &mut String) {
 }
 
 pub(super) fn latency_stats(service: &Service, _: &Report, text: &mut String) {
+    if !service.settings.latency_tracking {
+        return;
+    }
     let commands = service.shared.commands.since_reset().commands;
     for (name, calls) in commands.iter().filter(|(_, calls)| calls.histogram.calls() > 0) {
-        let [p50, p99, p999] =
-            [500, 990, 999].map(|permille| calls.histogram.permille_us(permille));
-        let _ = write!(
-            text,
-            "latency_percentiles_usec_{name}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n",
-        );
+        let percentiles = service.settings.latency_percentiles.iter();
+        let told = percentiles
+            .map(|percent| format!("p{percent}={:.3}", calls.histogram.percentile_us(*percent)));
+        let told = told.collect::<Vec<_>>().join(",");
+        let _ = write!(text, "latency_percentiles_usec_{name}:{told}\r\n");
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::call::{Call, is};
 use crate::collection::stream::{Reader, Stream};
 use crate::failure::{Failure, Outcome, SYNTAX};
-use crate::number::parse_i64;
 use crate::reply::{Protocol, Reply};
 use crate::store::{Awaited, Order};
 use crate::stored::Type;
@@ -96,7 +95,7 @@ impl Request {
             match () {
                 () if is(word, "BLOCK") && behind >= 1 => {
                     index += 1;
-                    request.block_ms = Some(timeout(call, call.arg(index))?);
+                    request.block_ms = Some(call.timeout_ms(call.arg(index))?);
                 }
                 () if is(word, "COUNT") && behind >= 1 => {
                     index += 1;
@@ -192,16 +191,6 @@ fn meaningless(id: char) -> Failure {
          set."
     )
     .into()
-}
-
-/// A time to wait, in milliseconds.
-fn timeout(call: &Call<'_>, word: &[u8]) -> Outcome<u64> {
-    let time = parse_i64(word).ok_or("ERR timeout is not an integer or out of range")?;
-    let time = u64::try_from(time).map_err(|_| "ERR timeout is negative")?;
-    match time.checked_add(call.service.store.now_ms).filter(|end| *end <= i64::MAX as u64) {
-        Some(_) => Ok(time),
-        None => Err("ERR timeout is out of range".into()),
-    }
 }
 
 /// Tries to serve a request, once.
