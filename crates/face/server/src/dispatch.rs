@@ -193,6 +193,11 @@ pub(crate) fn perform(
     }
     call.service.store.uses_keys = call.service.settings.eviction.usage().is_none()
         || eviction::is_use(command, call.client.no_touch);
+    let noted = call.service.store.outbox.noted_len();
+    if is_watched && command.is(flags::SCRIPT) {
+        // Monitors see it before the commands that it executes.
+        note(call);
+    }
     let mut result = (command.handler)(call);
     if gathers {
         match result {
@@ -211,6 +216,10 @@ pub(crate) fn perform(
     }
     call.service.end_lap(began, call.client, command, call.args, result.is_err());
     if is_watched {
+        if call.client.needs_all_parts {
+            // It has had no effect, and begins anew.
+            call.service.store.outbox.unnote(noted);
+        }
         observe(call, command);
     }
     result
@@ -227,8 +236,17 @@ fn observe(call: &mut Call<'_>, command: &Command) {
             store.remember_reader(&call.args[index], client, keys_max);
         }
     }
-    if !command.is(flags::ADMIN) {
-        let (db, addr, args) = (call.client.db, &call.client.addr, call.args);
+    if !command.is_any(flags::ADMIN | flags::SCRIPT) {
+        note(call);
+    }
+}
+
+/// Lets monitors know of a command.
+#[cold]
+fn note(call: &mut Call<'_>) {
+    {
+        let (db, args) = (call.client.db, call.args);
+        let addr = call.client.script_began.is_none().then_some(&call.client.addr);
         let outbox = &mut call.service.store.outbox;
         outbox.note_command(|out| monitor::write_line(out, unix_time(), db, addr, args));
     }

@@ -7,20 +7,21 @@ use crate::address::Address;
 use crate::resp::Args;
 use crate::secrets::is_secret;
 
-/// Appends the line of a command as a reply: the time since 1970, the database and the address of the client, and the
-/// words in quotes. Passwords are not shown.
+/// Appends the line of a command as a reply: the time since 1970, the database and the address of the client, or `lua` for
+/// a script's, and the words in quotes. Passwords are not shown.
 pub(crate) fn write_line(
     out: &mut Vec<u8>,
     now: Duration,
     db: usize,
-    addr: &Address,
+    addr: Option<&Address>,
     args: Args<'_>,
 ) {
     let (seconds, micros) = (now.as_secs(), now.subsec_micros());
     // Writing to a vector does not fail.
     let _ = match addr {
-        Address::Ip(addr) => write!(out, "+{seconds}.{micros:06} [{db} {addr}]"),
-        Address::Unix(path) => write!(out, "+{seconds}.{micros:06} [{db} unix:{path}]"),
+        None => write!(out, "+{seconds}.{micros:06} [{db} lua]"),
+        Some(Address::Ip(addr)) => write!(out, "+{seconds}.{micros:06} [{db} {addr}]"),
+        Some(Address::Unix(path)) => write!(out, "+{seconds}.{micros:06} [{db} unix:{path}]"),
     };
     for (index, word) in args.iter().enumerate() {
         out.push(b' ');
@@ -67,7 +68,7 @@ mod tests {
         let mut line = Vec::new();
         let (now, addr) =
             (Duration::from_micros(1_500_000_001), Address::Ip(([127, 0, 0, 1], 5).into()));
-        write_line(&mut line, now, 3, &addr, Args::new(&bytes, &ranges));
+        write_line(&mut line, now, 3, Some(&addr), Args::new(&bytes, &ranges));
         let expected = concat!(
             "+1500.000001 [3 127.0.0.1:5] \"SET\" \"a \\\"b\\\\\\r\\n\" ",
             "\"\\x00\\a\\b\\t\\xff\"\r\n"

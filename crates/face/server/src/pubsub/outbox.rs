@@ -145,6 +145,16 @@ impl Outbox {
         }
     }
 
+    /// The length of the lines for monitors.
+    pub(crate) fn noted_len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Forgets the lines for monitors behind a length.
+    pub(crate) fn unnote(&mut self, len: usize) {
+        self.commands.truncate(len);
+    }
+
     /// Posts what was gathered in this turn: the commands, and the changes.
     pub(crate) fn gather(&mut self) {
         let changes = std::mem::take(&mut self.changes);
