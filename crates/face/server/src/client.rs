@@ -1,6 +1,6 @@
 //! The state of a client, apart from its socket.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::acl::Login;
 use crate::address::Address;
@@ -42,8 +42,6 @@ pub(crate) struct Client {
     pub(crate) wait: Option<Wait>,
     /// Its subscriptions, if it has any.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
-    /// It stands for the client of a script.
-    pub(crate) is_of_script: bool,
     /// It gets the commands of all clients.
     pub(crate) is_monitor: bool,
     /// How it is told of changes, if it is.
@@ -59,6 +57,8 @@ pub(crate) struct Client {
     pub(crate) replies: Replies,
     /// Its request has been rolled back, because it needs partitions that were not here.
     pub(crate) needs_all_parts: bool,
+    /// When the script began, since 1970, in which it stands for a client.
+    pub(crate) script_began: Option<Duration>,
     pub(crate) no_evict: bool,
     /// Its commands leave the clocks of keys as they are.
     pub(crate) no_touch: bool,
@@ -142,7 +142,6 @@ impl Client {
             watches_len: 0,
             wait: None,
             subscriptions: None,
-            is_of_script: false,
             is_monitor: false,
             tracking: None,
             acts_for: id,
@@ -151,6 +150,7 @@ impl Client {
             migration: None,
             replies: Replies::All,
             needs_all_parts: false,
+            script_began: None,
             no_evict: false,
             no_touch: false,
             closing: false,

@@ -248,7 +248,7 @@ fn remember_reads(call: &mut Call<'_>, command: &Command) {
 #[cold]
 fn show(call: &mut Call<'_>, command: &Command) {
     if !command.is(flags::ADMIN) {
-        let addr = (!call.client.is_of_script).then_some(&call.client.addr);
+        let addr = call.client.script_began.is_none().then_some(&call.client.addr);
         let (db, args) = (call.client.db, call.args);
         let outbox = &mut call.service.store.outbox;
         outbox.note_command(|out| monitor::write_line(out, unix_time(), db, addr, args));

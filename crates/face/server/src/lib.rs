@@ -80,6 +80,7 @@ mod pause;
 mod pressure;
 mod process;
 mod pubsub;
+mod quoted_words;
 mod random;
 mod rdb;
 mod reply;

@@ -68,7 +68,7 @@ pub(crate) fn admit<'a>(
     if service.shared.scripts.busy.any() && !may_disturb(command, args) {
         return Ok(Admission::Refused(Some(command), service.shared.scripts.busy.refusal()));
     }
-    if is_paused(service, client, command) {
+    if is_paused(service, client, command, args) && check(service, client, command, args).is_ok() {
         return Err(Delay::Pause);
     }
     if awaits(client, command) {
@@ -82,8 +82,24 @@ pub(crate) fn admit<'a>(
 
 /// Whether a pause keeps a client from executing a command.
 #[inline]
-fn is_paused(service: &Service, client: &Client, command: &Command) -> bool {
-    service.pause.is_some() && service.pauses(may_write(client, command))
+fn is_paused(service: &Service, client: &Client, command: &Command, args: Args<'_>) -> bool {
+    service.pause.is_some() && service.pauses(is_held(service, client, command, args))
+}
+
+/// Whether a command, or one that it executes, waits when writes are paused: a script does unless it declares that it
+/// does not write.
+fn is_held(service: &Service, client: &Client, command: &Command, args: Args<'_>) -> bool {
+    let is_held = |command: &Command, args: Args<'_>| match command.is(flags::SCRIPT) {
+        true => {
+            !command.is(flags::READ)
+                && !service.shared.scripts.declares_no_writes(command.name, args)
+        }
+        false => command.is_any(flags::WRITE | flags::MAY_REPLICATE),
+    };
+    let mut queued = client.queue.iter().flat_map(Queue::iter);
+    is_held(command, args)
+        || command.is(flags::EXECUTES)
+            && queued.any(|queued| is_held(queued.command(), queued.args()))
 }
 
 /// Whether a command is executed while a script runs for long.

@@ -15,7 +15,8 @@ pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn time(call: &mut Call<'_>) -> Outcome {
-    let now = unix_time();
+    // Within a script, time stands still.
+    let now = call.client.script_began.unwrap_or_else(unix_time);
     let mut reply = call.reply();
     reply.array(2);
     reply.bulk(Decimal::unsigned(now.as_secs()).as_bytes());

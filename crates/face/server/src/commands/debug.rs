@@ -5,6 +5,7 @@
 //! others are found here.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,10 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
     match () {
         () if is(word, "HELP") && words == 2 => return help(call),
         () if is(word, "PROTOCOL") && words == 3 => return protocol(call),
+        () if is(word, "SET-DISABLE-DENY-SCRIPTS") && words == 3 => {
+            let may_debug = call.arg(2) == b"1";
+            call.service.shared.scripts.may_debug.store(may_debug, Ordering::Relaxed);
+        }
         () if is(word, "STRINGMATCH-LEN") && words == 4 => return stringmatch_len(call),
         () if is(word, "ERROR") && words == 3 => return Err(call.arg(2).to_vec().into()),
         () if is(word, "SLEEP") && words == 3 => {
@@ -79,13 +84,12 @@ pub(super) fn debug(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Subcommands without an effect here, and their numbers of words.
-const ACCEPTED: [(&str, usize); 6] = [
+const ACCEPTED: [(&str, usize); 5] = [
     ("CHANGE-REPL-ID", 2),
     ("DICT-RESIZING", 3),
     ("PAUSE-CRON", 3),
     ("QUICKLIST-PACKED-THRESHOLD", 3),
     ("REPLYBUFFER", 4),
-    ("SET-DISABLE-DENY-SCRIPTS", 3),
 ];
 
 fn accepted(word: &[u8], words: usize) -> bool {

@@ -57,12 +57,28 @@ pub(super) fn delete(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
+/// The error of a subcommand that has too many words.
+fn wrong_count(call: &Call<'_>) -> Failure {
+    let text = "ERR unknown subcommand or wrong number of arguments for '";
+    Failure::quoting(text, call.arg(1), "'. Try FUNCTION HELP.")
+}
+
 pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
+    if call.args.len() > 3 {
+        return Err(wrong_count(call));
+    }
     check_flush(call, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
+    let is_async = call.args.get(2).is_some_and(|word| is(word, "ASYNC"));
+    let mut forgotten = 0;
     change_libraries(call, |_, libraries| {
+        forgotten = libraries.function_count();
         *libraries = Libraries::default();
         Ok(())
     })?;
+    // Redis counts the functions and the state of Lua, if there are many.
+    if is_async && forgotten > 64 {
+        call.service.counters.keys_flushed_async += forgotten as u64 + 1;
+    }
     call.reply().ok();
     Ok(())
 }
@@ -76,9 +92,7 @@ pub(super) fn dump(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn restore(call: &mut Call<'_>) -> Outcome {
     if call.args.len() > 4 {
-        let text =
-            "ERR Unknown subcommand or wrong number of arguments for 'restore'. Try FUNCTION HELP.";
-        return Err(text.into());
+        return Err(wrong_count(call));
     }
     let policy = call.args.get(3).unwrap_or(b"APPEND");
     if !["FLUSH", "APPEND", "REPLACE"].iter().any(|known| is(policy, known)) {

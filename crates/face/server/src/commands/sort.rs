@@ -116,8 +116,10 @@ fn run(call: &mut Call<'_>, may_store: bool) -> Outcome {
     let mut options = Options::parse(call, may_store)?;
     let (elements, of) = read_all(call, call.arg(1), &options)?;
     let mut is_unsorted = options.is_unsorted();
-    // A set without an order is sorted nevertheless before it is stored, so that the list is always the same.
-    if is_unsorted && of == Some(Type::Set) && options.target.is_some() {
+    // A set without an order is sorted nevertheless before it is stored, or for a script, so that the list is always the
+    // same.
+    let is_repeatable = options.target.is_some() || call.client.script_began.is_some();
+    if is_unsorted && of == Some(Type::Set) && is_repeatable {
         is_unsorted = false;
         options.by = None;
         options.is_alphabetic = true;

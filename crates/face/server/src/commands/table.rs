@@ -164,6 +164,10 @@ pub(crate) mod flags {
     /// Its replies are messages, which CLIENT REPLY does not silence.
     pub(crate) const PUSHES: u32 = 1 << 24;
 
+    /// It waits, as those that write do, when CLIENT PAUSE keeps writes back, and scripts that only read cannot execute
+    /// it: Redis would hand it on to replicas.
+    pub(crate) const MAY_REPLICATE: u32 = 1 << 25;
+
     /// It runs a script, whose keys follow their number.
     pub(crate) const SCRIPT: u32 = 1 << 28;
     /// A script cannot execute it.
@@ -188,6 +192,7 @@ pub(crate) mod flags {
         (NO_MULTI, "no_multi"),
         (BLOCKS, "blocking"),
         (PUBSUB, "pubsub"),
+        (MAY_REPLICATE, "may_replicate"),
     ];
 }
 
@@ -423,7 +428,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("setbit", 4, GROWS, Bitmap, "2.2.0", "Sets or clears a bit of a value", bitmap::setbit).keys(1, 1, 1),
 
     new("pfadd", -2, GROWS | FAST, HyperLogLog, "2.8.9", "Adds elements to a HyperLogLog", hyperloglog::pfadd).keys(1, 1, 1),
-    new("pfcount", -2, READ, HyperLogLog, "2.8.9", "Estimates how many elements HyperLogLogs have together", hyperloglog::pfcount).keys(1, -1, 1),
+    new("pfcount", -2, READ | MAY_REPLICATE, HyperLogLog, "2.8.9", "Estimates how many elements HyperLogLogs have together", hyperloglog::pfcount).keys(1, -1, 1),
     new("pfdebug", 3, GROWS | ADMIN, HyperLogLog, "2.8.9", "Shows how a HyperLogLog is encoded, for tests", hyperloglog::pfdebug).keys(2, 2, 1),
     new("pfmerge", -2, GROWS, HyperLogLog, "2.8.9", "Sets a HyperLogLog to several ones together", hyperloglog::pfmerge).keys(1, -1, 1),
     new("pfselftest", 1, ADMIN, HyperLogLog, "2.8.9", "Tests HyperLogLogs, for tests", hyperloglog::pfselftest),
@@ -457,21 +462,21 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("scan", -2, READ | SCANS | ONLY_ASKS, Generic, "2.8.0", "Returns some keys, and where to go on", scan::scan),
     new("sort", -2, COLLECTS | PATTERNS, Generic, "1.0.0", "Sorts the elements of a collection, and may store them", sort::sort).keys(1, 1, 1).more_keys(SORTED),
     new("sort_ro", -2, READ | PATTERNS, Generic, "7.0.0", "Sorts the elements of a collection", sort::sort_ro).keys(1, 1, 1),
-    new("wait", 3, NO_SCRIPT, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
-    new("waitaof", 4, NO_SCRIPT, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
+    new("wait", 3, 0, Generic, "3.0.0", "Reports how many replicas have the writes: none", cluster::wait),
+    new("waitaof", 4, 0, Generic, "7.2.0", "Makes writes durable, and reports that", cluster::waitaof),
     new("touch", -2, READ | FAST | TOUCHES, Generic, "3.2.1", "Counts keys that exist", keys::exists).keys(1, -1, 1),
     new("ttl", 2, READ | FAST | ONLY_ASKS, Generic, "1.0.0", "Tells the seconds until a key expires", expiry::ttl).keys(1, 1, 1),
     new("type", 2, READ | FAST | ONLY_ASKS, Generic, "1.0.0", "Tells the type of a value", keys::key_type).keys(1, 1, 1),
     new("unlink", -2, WRITE | FAST | MANY_KEYS, Generic, "4.0.0", "Removes keys", keys::unlink).keys(1, -1, 1),
 
-    new("blmove", 6, COLLECTS | BLOCKS | NO_SCRIPT, List, "6.2.0", "Moves an element to another list, and waits for one", blocking::blmove).keys(1, 2, 1),
-    new("blmpop", -5, SHRINKS | BLOCKS | NO_SCRIPT, List, "7.0.0", "Takes elements from the first list that has some, and waits for one", blocking::blmpop).more_keys(MoreKeys::Counted(2)),
-    new("blpop", -3, SHRINKS | BLOCKS | NO_SCRIPT, List, "2.0.0", "Takes the leftmost element of the first list that has one, and waits for one", blocking::blpop).keys(1, -2, 1),
-    new("brpop", -3, SHRINKS | BLOCKS | NO_SCRIPT, List, "2.0.0", "Takes the rightmost element of the first list that has one, and waits for one", blocking::brpop).keys(1, -2, 1),
-    new("brpoplpush", 4, COLLECTS | BLOCKS | NO_SCRIPT, List, "2.2.0", "Moves the rightmost element to another list, and waits for one", blocking::brpoplpush).keys(1, 2, 1),
-    new("bzmpop", -5, SHRINKS | BLOCKS | NO_SCRIPT, SortedSet, "7.0.0", "Takes members from the first sorted set that has some, and waits for one", blocking::bzmpop).more_keys(MoreKeys::Counted(2)),
-    new("bzpopmax", -3, SHRINKS | BLOCKS | FAST | NO_SCRIPT, SortedSet, "5.0.0", "Takes the member with the highest score, and waits for one", blocking::bzpopmax).keys(1, -2, 1),
-    new("bzpopmin", -3, SHRINKS | BLOCKS | FAST | NO_SCRIPT, SortedSet, "5.0.0", "Takes the member with the lowest score, and waits for one", blocking::bzpopmin).keys(1, -2, 1),
+    new("blmove", 6, COLLECTS | BLOCKS, List, "6.2.0", "Moves an element to another list, and waits for one", blocking::blmove).keys(1, 2, 1),
+    new("blmpop", -5, SHRINKS | BLOCKS, List, "7.0.0", "Takes elements from the first list that has some, and waits for one", blocking::blmpop).more_keys(MoreKeys::Counted(2)),
+    new("blpop", -3, SHRINKS | BLOCKS, List, "2.0.0", "Takes the leftmost element of the first list that has one, and waits for one", blocking::blpop).keys(1, -2, 1),
+    new("brpop", -3, SHRINKS | BLOCKS, List, "2.0.0", "Takes the rightmost element of the first list that has one, and waits for one", blocking::brpop).keys(1, -2, 1),
+    new("brpoplpush", 4, COLLECTS | BLOCKS, List, "2.2.0", "Moves the rightmost element to another list, and waits for one", blocking::brpoplpush).keys(1, 2, 1),
+    new("bzmpop", -5, SHRINKS | BLOCKS, SortedSet, "7.0.0", "Takes members from the first sorted set that has some, and waits for one", blocking::bzmpop).more_keys(MoreKeys::Counted(2)),
+    new("bzpopmax", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the highest score, and waits for one", blocking::bzpopmax).keys(1, -2, 1),
+    new("bzpopmin", -3, SHRINKS | BLOCKS | FAST, SortedSet, "5.0.0", "Takes the member with the lowest score, and waits for one", blocking::bzpopmin).keys(1, -2, 1),
     new("lindex", 3, READ, List, "1.0.0", "Returns an element of a list by its index", lists::lindex).keys(1, 1, 1),
     new("linsert", 5, COLLECTS, List, "2.2.0", "Inserts an element beside another one", lists::linsert).keys(1, 1, 1),
     new("hdel", -3, SHRINKS | FAST, Hash, "2.0.0", "Removes fields of a hash", hashes::hdel).keys(1, 1, 1),
@@ -610,11 +615,11 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("xsetid", -3, COLLECTS | FAST, Stream, "5.0.0", "Sets the last id and the counters of a stream", streams::xsetid).keys(1, 1, 1),
     new("xtrim", -4, SHRINKS, Stream, "5.0.0", "Removes the first entries of a stream", streams::xtrim).keys(1, 1, 1),
 
-    new("eval", -3, SCRIPT | NO_SCRIPT, Scripting, "2.6.0", "Runs a script", scripting::eval).more_keys(MoreKeys::Counted(2)),
+    new("eval", -3, SCRIPT | NO_SCRIPT | MAY_REPLICATE, Scripting, "2.6.0", "Runs a script", scripting::eval).more_keys(MoreKeys::Counted(2)),
     new("eval_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Runs a script that only reads", scripting::eval_ro).more_keys(MoreKeys::Counted(2)),
-    new("evalsha", -3, SCRIPT | NO_SCRIPT, Scripting, "2.6.0", "Runs a script by its digest", scripting::evalsha).more_keys(MoreKeys::Counted(2)),
+    new("evalsha", -3, SCRIPT | NO_SCRIPT | MAY_REPLICATE, Scripting, "2.6.0", "Runs a script by its digest", scripting::evalsha).more_keys(MoreKeys::Counted(2)),
     new("evalsha_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Runs a script that only reads, by its digest", scripting::evalsha_ro).more_keys(MoreKeys::Counted(2)),
-    new("fcall", -3, SCRIPT | NO_SCRIPT, Scripting, "7.0.0", "Calls a function of a library", scripting::fcall).more_keys(MoreKeys::Counted(2)),
+    new("fcall", -3, SCRIPT | NO_SCRIPT | MAY_REPLICATE, Scripting, "7.0.0", "Calls a function of a library", scripting::fcall).more_keys(MoreKeys::Counted(2)),
     new("fcall_ro", -3, SCRIPT | READ | NO_SCRIPT, Scripting, "7.0.0", "Calls a function that only reads", scripting::fcall_ro).more_keys(MoreKeys::Counted(2)),
     new("function", -2, 0, Scripting, "7.0.0", "Commands about libraries of functions", functions::help).with(&[
         part("function|delete", 3, WRITE | NO_SCRIPT, Scripting, "7.0.0", "Removes a library", functions::delete),
@@ -673,7 +678,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     new("select", 2, FAST, Connection, "1.0.0", "Selects a database", connection::select),
 
     new("psubscribe", -2, SUBSCRIBING | NO_SCRIPT, PubSub, "2.0.0", "Subscribes to all channels that match patterns", pubsub::psubscribe),
-    new("publish", 3, PUBSUB | FAST, PubSub, "2.0.0", "Sends a message to a channel", pubsub::publish),
+    new("publish", 3, PUBSUB | FAST | MAY_REPLICATE, PubSub, "2.0.0", "Sends a message to a channel", pubsub::publish),
     new("pubsub", -2, 0, PubSub, "2.8.0", "Commands about subscriptions", pubsub::help).with(&[
         part("pubsub|channels", -2, PUBSUB, PubSub, "2.8.0", "Lists channels that have subscribers", pubsub::channels),
         part("pubsub|help", 2, 0, PubSub, "6.2.0", "Lists the subcommands", pubsub::help),
@@ -683,7 +688,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("pubsub|shardnumsub", -2, PUBSUB, PubSub, "7.0.0", "Counts the subscribers of channels of shards", pubsub::shardnumsub),
     ]),
     new("punsubscribe", -1, SUBSCRIBING | NO_SCRIPT, PubSub, "2.0.0", "Ends subscriptions to patterns", pubsub::punsubscribe),
-    new("spublish", 3, PUBSUB | FAST, PubSub, "7.0.0", "Sends a message to a channel of a shard", pubsub::spublish),
+    new("spublish", 3, PUBSUB | FAST | MAY_REPLICATE, PubSub, "7.0.0", "Sends a message to a channel of a shard", pubsub::spublish),
     new("ssubscribe", -2, SUBSCRIBING | NO_SCRIPT, PubSub, "7.0.0", "Subscribes to channels of shards", pubsub::ssubscribe),
     new("subscribe", -2, SUBSCRIBING | NO_SCRIPT, PubSub, "2.0.0", "Subscribes to channels", pubsub::subscribe),
     new("sunsubscribe", -1, SUBSCRIBING | NO_SCRIPT, PubSub, "7.0.0", "Ends subscriptions to channels of shards", pubsub::sunsubscribe),
@@ -711,7 +716,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         clustered("cluster|nodes", 2),
         clustered("cluster|replicas", 3),
         clustered("cluster|replicate", 3),
-        clustered("cluster|reset", -2),
+        part("cluster|reset", -2, NO_SCRIPT, Cluster, "3.0.0", "Is refused: there is no cluster", cluster::refuse),
         clustered("cluster|saveconfig", 2),
         clustered("cluster|set-config-epoch", 3),
         clustered("cluster|setslot", -4),
@@ -951,6 +956,7 @@ mod tests {
             PUBSUB,
             WHILE_SUBSCRIBED,
             PUSHES,
+            MAY_REPLICATE,
             SCRIPT,
             NO_SCRIPT,
             ALLOW_BUSY,

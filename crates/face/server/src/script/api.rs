@@ -4,8 +4,9 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::desk::{Abort, Desk, Errand};
+use super::desk::{Abort, Desk, Errand, LOGGED_LEN_MAX};
 use super::from_lua::trimmed;
+use super::limits::Limits;
 use super::thrown::{Thrown, error_table};
 use super::{library, number, sha1, to_lua, watch};
 use crate::commands::connection::REDIS_VERSION;
@@ -75,6 +76,7 @@ fn raised(text: impl AsRef<[u8]>) -> Thrown {
 fn caller(lua: &Lua, desk: &Rc<Desk>, raises: bool) -> mlua::Result<Function> {
     let desk = Rc::clone(desk);
     lua.create_function(move |lua, args| {
+        desk.returns_errors.set(!raises);
         let error = match call(lua, &desk, args)? {
             Ok(value) => return Ok(value),
             Err(text) => text,
@@ -93,7 +95,7 @@ fn call(
         let text = b"ERR Please specify at least one argument for this redis lib call";
         return Ok(Err(text.to_vec()));
     }
-    if !lay(desk, &args) {
+    if !lay(lua, desk, &args)? {
         return Ok(
             Err(b"ERR Lua redis lib command arguments must be strings or integers".to_vec()),
         );
@@ -114,21 +116,26 @@ fn call(
 }
 
 /// Lays words on the desk; false: some value is no word.
-fn lay(desk: &Desk, args: &MultiValue) -> bool {
+fn lay(lua: &Lua, desk: &Rc<Desk>, args: &MultiValue) -> mlua::Result<bool> {
+    let limits = Limits::new(lua, desk);
     let words = &mut *desk.words.borrow_mut();
     words.clear();
-    args.iter().all(|arg| {
+    for arg in args {
         match arg {
-            Value::String(text) => words.push(&text.as_bytes()),
+            Value::String(text) => {
+                let text = text.as_bytes();
+                limits.check_len(words.bytes.len() + text.len())?;
+                words.push(&text);
+            }
             Value::Integer(number) => words.push(number.to_string().as_bytes()),
             Value::Number(value) => match number::integer(*value) {
                 Some(number) => words.push(number.to_string().as_bytes()),
                 None => words.push(number::shortest(*value).as_bytes()),
             },
-            _ => return false,
+            _ => return Ok(false),
         }
-        true
-    })
+    }
+    Ok(true)
 }
 
 /// The only argument of a function, if that is a string.
@@ -148,7 +155,9 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
         Some(space) => (&text[..space], &text[space + 1..]),
         None => (&b"ERR"[..], text),
     };
-    error_table(lua, &[code, b" ", trimmed(message)].concat())
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set("err", lua.create_string([code, b" ", trimmed(message)].concat())?)?;
+    Ok(Value::Table(table))
 }
 
 fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
@@ -187,6 +196,10 @@ fn log(_: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<()> {
         let words = &mut *desk.words.borrow_mut();
         words.clear();
         for (index, text) in texts.iter().enumerate() {
+            // No more of a line is shown.
+            if words.bytes.len() > LOGGED_LEN_MAX {
+                break;
+            }
             if index > 0 {
                 words.bytes.push(b' ');
             }
@@ -239,12 +252,12 @@ fn set_repl(_: &Lua, args: MultiValue) -> mlua::Result<()> {
     }
 }
 
-fn acl_check_cmd(_: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<bool> {
+fn acl_check_cmd(lua: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<bool> {
     if args.is_empty() {
         let text = "Please specify at least one argument for this redis lib call";
         return Err(raised(text).into());
     }
-    if !lay(desk, &args) {
+    if !lay(lua, desk, &args)? {
         let text = "Lua redis lib command arguments must be strings or integers";
         return Err(raised(text).into());
     }

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use mlua::{Function, LightUserData, Lua, MultiValue, Table, Value};
 
 use super::bit;
+use super::desk::Desk;
+use super::limits::Limits;
 use super::thrown::{bad_argument, fail, type_name};
 
 mod decode;
@@ -62,15 +64,16 @@ impl Default for Options {
 type Shared = Rc<RefCell<Options>>;
 
 /// An instance of the library.
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn table(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     let options = Shared::default();
     let table = lua.create_table()?;
     table.set("_NAME", "cjson")?;
     table.set("_VERSION", "2.1.0")?;
     table.set("null", Value::LightUserData(LightUserData(std::ptr::null_mut())))?;
-    table.set("new", lua.create_function(|lua, _: MultiValue| self::table(lua))?)?;
-    table.set("encode", with_options(lua, &options, encode)?)?;
-    table.set("decode", with_options(lua, &options, decode)?)?;
+    let own = Rc::clone(desk);
+    table.set("new", lua.create_function(move |lua, _: MultiValue| self::table(lua, &own))?)?;
+    table.set("encode", with_limits(lua, &options, desk, encode)?)?;
+    table.set("decode", with_limits(lua, &options, desk, decode)?)?;
     table.set("encode_sparse_array", with_options(lua, &options, sparse_array)?)?;
     table.set(
         "encode_max_depth",
@@ -134,13 +137,57 @@ fn with_options<R: mlua::IntoLuaMulti + 'static>(
     })
 }
 
-fn encode(lua: &Lua, options: &mut Options, args: MultiValue) -> mlua::Result<Value> {
+fn with_limits(
+    lua: &Lua,
+    options: &Shared,
+    desk: &Rc<Desk>,
+    function: fn(&Lua, &Options, &Limits<'_>, MultiValue) -> mlua::Result<Value>,
+) -> mlua::Result<Function> {
+    let (options, desk) = (Rc::clone(options), Rc::clone(desk));
+    lua.create_function(move |lua, mut args: MultiValue| {
+        args.truncate(ARGUMENTS);
+        function(lua, &options.borrow(), &Limits::new(lua, &desk), args)
+    })
+}
+
+/// Why a value is not converted.
+enum Wrong {
+    Text(String),
+    Lua(mlua::Error),
+}
+
+impl From<mlua::Error> for Wrong {
+    fn from(error: mlua::Error) -> Self {
+        Self::Lua(error)
+    }
+}
+
+impl Wrong {
+    fn raised(self, lua: &Lua) -> mlua::Error {
+        match self {
+            Self::Text(why) => fail(lua, why),
+            Self::Lua(error) => error,
+        }
+    }
+}
+
+fn encode(
+    lua: &Lua,
+    options: &Options,
+    limits: &Limits<'_>,
+    args: MultiValue,
+) -> mlua::Result<Value> {
     let value = only(lua, args, "encode")?;
-    let json = encode::encode(options, &value).map_err(|why| fail(lua, why))?;
+    let json = encode::encode(options, limits, &value).map_err(|wrong| wrong.raised(lua))?;
     lua.create_string(json).map(Value::String)
 }
 
-fn decode(lua: &Lua, options: &mut Options, args: MultiValue) -> mlua::Result<Value> {
+fn decode(
+    lua: &Lua,
+    options: &Options,
+    limits: &Limits<'_>,
+    args: MultiValue,
+) -> mlua::Result<Value> {
     let value = only(lua, args, "decode")?;
     let text = match &value {
         Value::String(text) => Some(text.clone()),
@@ -151,11 +198,7 @@ fn decode(lua: &Lua, options: &mut Options, args: MultiValue) -> mlua::Result<Va
         let why = format!("string expected, got {}", type_name(Some(&value)));
         return Err(bad_argument(lua, 1, "decode", &why));
     };
-    match decode::decode(lua, options, &text.as_bytes()) {
-        Ok(value) => Ok(value),
-        Err(decode::Wrong::Text(why)) => Err(fail(lua, why)),
-        Err(decode::Wrong::Lua(error)) => Err(error),
-    }
+    decode::decode(lua, options, limits, &text.as_bytes()).map_err(|wrong| wrong.raised(lua))
 }
 
 fn only(lua: &Lua, mut args: MultiValue, name: &str) -> mlua::Result<Value> {
@@ -273,7 +316,7 @@ mod tests {
 
     fn check(cases: &[(&str, &str)]) {
         let lua = Lua::new();
-        lua.globals().set("cjson", table(&lua).unwrap()).unwrap();
+        lua.globals().set("cjson", table(&lua, &Rc::new(Desk::new())).unwrap()).unwrap();
         for (code, expected) in cases {
             let code =
                 format!("local ok, why = pcall(function() return {code} end) return tostring(why)");

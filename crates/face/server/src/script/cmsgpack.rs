@@ -1,8 +1,12 @@
 //! The library `cmsgpack`: MessagePack.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use std::rc::Rc;
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::bit;
+use super::desk::Desk;
+use super::limits::Limits;
 use super::thrown::{bad_argument, fail, type_name};
 
 /// How deep tables are packed: those below are nil.
@@ -15,20 +19,29 @@ const VALUES_MAX: usize = 4000;
 const ARGUMENTS: usize = 3;
 
 /// The library.
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn table(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.set("_NAME", "cmsgpack")?;
     table.set("_VERSION", "lua-cmsgpack 0.4.0")?;
     table.set("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo")?;
     table.set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
-    table.set("pack", lua.create_function(pack)?)?;
-    table.set("unpack", lua.create_function(unpack)?)?;
-    table.set("unpack_one", lua.create_function(unpack_one)?)?;
-    table.set("unpack_limit", lua.create_function(unpack_limit)?)?;
+    table.set("pack", with_limits(lua, desk, pack)?)?;
+    table.set("unpack", with_limits(lua, desk, unpack)?)?;
+    table.set("unpack_one", with_limits(lua, desk, unpack_one)?)?;
+    table.set("unpack_limit", with_limits(lua, desk, unpack_limit)?)?;
     Ok(table)
 }
 
-fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
+fn with_limits<R: mlua::IntoLuaMulti + 'static>(
+    lua: &Lua,
+    desk: &Rc<Desk>,
+    function: fn(&Lua, &Limits<'_>, MultiValue) -> mlua::Result<R>,
+) -> mlua::Result<Function> {
+    let desk = Rc::clone(desk);
+    lua.create_function(move |lua, args| function(lua, &Limits::new(lua, &desk), args))
+}
+
+fn pack(lua: &Lua, limits: &Limits<'_>, args: MultiValue) -> mlua::Result<Value> {
     if args.is_empty() {
         return Err(bad_argument(lua, 0, "pack", "MessagePack pack needs input."));
     }
@@ -37,18 +50,26 @@ fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     }
     let mut out = Vec::new();
     for arg in &args {
-        pack_value(&mut out, arg, 0)?;
+        pack_value(limits, &mut out, arg, 0)?;
     }
+    limits.check_len(out.len())?;
     lua.create_string(out).map(Value::String)
 }
 
-fn pack_value(out: &mut Vec<u8>, value: &Value, level: usize) -> mlua::Result<()> {
+fn pack_value(
+    limits: &Limits<'_>,
+    out: &mut Vec<u8>,
+    value: &Value,
+    level: usize,
+) -> mlua::Result<()> {
+    limits.step(10)?;
+    limits.check_len(out.len())?;
     match value {
         Value::String(text) => pack_string(out, &text.as_bytes()),
         Value::Boolean(truth) => out.push(if *truth { 0xc3 } else { 0xc2 }),
         Value::Integer(number) => pack_integer(out, *number),
         Value::Number(number) => pack_number(out, *number),
-        Value::Table(table) if level < NESTING_MAX => return pack_table(out, table, level),
+        Value::Table(table) if level < NESTING_MAX => return pack_table(limits, out, table, level),
         _ => out.push(0xc0),
     }
     Ok(())
@@ -109,9 +130,15 @@ fn pack_integer(out: &mut Vec<u8>, number: i64) {
     out.extend_from_slice(&bytes[8 - len..]);
 }
 
-fn pack_table(out: &mut Vec<u8>, table: &Table, level: usize) -> mlua::Result<()> {
+fn pack_table(
+    limits: &Limits<'_>,
+    out: &mut Vec<u8>,
+    table: &Table,
+    level: usize,
+) -> mlua::Result<()> {
     let (mut count, mut max, mut is_array) = (0, 0, true);
     for pair in table.pairs::<Value, Value>() {
+        limits.step(1)?;
         match pair?.0 {
             Value::Integer(index) if index > 0 => max = index.max(max),
             _ => is_array = false,
@@ -124,7 +151,7 @@ fn pack_table(out: &mut Vec<u8>, table: &Table, level: usize) -> mlua::Result<()
             _ => pack_len(out, count, 0xdc),
         }
         for index in 1..=count {
-            pack_value(out, &table.raw_get(index)?, level + 1)?;
+            pack_value(limits, out, &table.raw_get(index)?, level + 1)?;
         }
         return Ok(());
     }
@@ -134,26 +161,26 @@ fn pack_table(out: &mut Vec<u8>, table: &Table, level: usize) -> mlua::Result<()
     }
     for pair in table.pairs::<Value, Value>() {
         let (key, value) = pair?;
-        pack_value(out, &key, level + 1)?;
-        pack_value(out, &value, level + 1)?;
+        pack_value(limits, out, &key, level + 1)?;
+        pack_value(limits, out, &value, level + 1)?;
     }
     Ok(())
 }
 
-fn unpack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack(lua: &Lua, limits: &Limits<'_>, mut args: MultiValue) -> mlua::Result<MultiValue> {
     args.truncate(ARGUMENTS);
     let bytes = string_argument(lua, &args, "unpack")?;
-    unpack_values(lua, &bytes, 0, 0, false)
+    unpack_values(lua, limits, &bytes, (0, 0), false)
 }
 
-fn unpack_one(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack_one(lua: &Lua, limits: &Limits<'_>, mut args: MultiValue) -> mlua::Result<MultiValue> {
     args.truncate(ARGUMENTS);
     let bytes = string_argument(lua, &args, "unpack_one")?;
     let offset = optional(lua, &args, 1, "unpack_one")?;
-    unpack_values(lua, &bytes, 1, offset, true)
+    unpack_values(lua, limits, &bytes, (1, offset), true)
 }
 
-fn unpack_limit(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack_limit(lua: &Lua, limits: &Limits<'_>, mut args: MultiValue) -> mlua::Result<MultiValue> {
     args.truncate(ARGUMENTS);
     let bytes = string_argument(lua, &args, "unpack_limit")?;
     let Some(limit) = args.get(1).and_then(bit::number) else {
@@ -161,7 +188,7 @@ fn unpack_limit(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
         return Err(bad_argument(lua, 2, "unpack_limit", &why));
     };
     let offset = optional(lua, &args, 2, "unpack_limit")?;
-    unpack_values(lua, &bytes, limit as i64, offset, true)
+    unpack_values(lua, limits, &bytes, (limit as i64, offset), true)
 }
 
 fn string_argument(lua: &Lua, args: &MultiValue, name: &str) -> mlua::Result<Vec<u8>> {
@@ -191,9 +218,9 @@ fn optional(lua: &Lua, args: &MultiValue, index: usize, name: &str) -> mlua::Res
 /// first, or -1 if that is the end.
 fn unpack_values(
     lua: &Lua,
+    limits: &Limits<'_>,
     bytes: &[u8],
-    limit: i64,
-    offset: i64,
+    (limit, offset): (i64, i64),
     tells_end: bool,
 ) -> mlua::Result<MultiValue> {
     let len = bytes.len();
@@ -205,7 +232,7 @@ fn unpack_values(
         let why = format!("Start offset {offset} greater than input length {len}.");
         return Err(fail(lua, why));
     }
-    let mut reader = Reader { lua, bytes, at: offset as usize };
+    let mut reader = Reader { lua, limits, bytes, at: offset as usize };
     let mut values = MultiValue::new();
     let limit = if limit == 0 { usize::MAX } else { limit as usize };
     while reader.at < len && values.len() < limit {
@@ -239,6 +266,7 @@ impl From<mlua::Error> for Wrong {
 
 struct Reader<'a> {
     lua: &'a Lua,
+    limits: &'a Limits<'a>,
     bytes: &'a [u8],
     at: usize,
 }
@@ -265,6 +293,7 @@ impl<'a> Reader<'a> {
         if depth > DEPTH_MAX {
             return Err(Wrong::Format);
         }
+        self.limits.step(10)?;
         let mark = self.take(1)?[0];
         match mark {
             0..0x80 => Ok(Value::Number(f64::from(mark))),
@@ -339,7 +368,7 @@ mod tests {
 
     fn lua() -> Lua {
         let lua = Lua::new();
-        lua.globals().set("cmsgpack", table(&lua).unwrap()).unwrap();
+        lua.globals().set("cmsgpack", table(&lua, &Rc::new(Desk::new())).unwrap()).unwrap();
         let hex = "function hex(s) return (s:gsub('.', function(c) return ('%02x'):format(c:byte()) end)) end";
         lua.load(hex).exec().unwrap();
         lua

@@ -67,6 +67,8 @@ pub(super) struct Desk {
     pub(super) bell: RefCell<Option<Function>>,
     pub(super) errand: Cell<Errand>,
     pub(super) words: RefCell<Words>,
+    /// The script gets errors as values.
+    pub(super) returns_errors: Cell<bool>,
     /// The reply, in `protocol`.
     pub(super) reply: RefCell<Vec<u8>>,
     /// The protocol that the script has chosen for replies.
@@ -78,11 +80,16 @@ pub(super) struct Desk {
     pub(super) began: Cell<Instant>,
     /// When the bell rings for [`Errand::LookAfter`], counted from `began`.
     pub(super) next_look: Cell<Duration>,
+    /// Bytes that a value may take which is built outside of the Lua state: as many as the state itself.
+    pub(super) memory_max: Cell<usize>,
     /// The state of `math.random`.
     pub(super) random: Cell<u64>,
     /// The functions that a library registers, while it is loaded.
     pub(super) registering: RefCell<Option<Registering>>,
 }
+
+/// Bytes of a line that a script writes to the log.
+pub(super) const LOGGED_LEN_MAX: usize = 1024;
 
 /// Bytes of a buffer that are kept for the next run.
 const KEPT: usize = 64 << 10;
@@ -93,12 +100,14 @@ impl Desk {
             bell: RefCell::default(),
             errand: Cell::new(Errand::Execute),
             words: RefCell::default(),
+            returns_errors: Cell::new(false),
             reply: RefCell::default(),
             protocol: Cell::new(Protocol::Resp2),
             abort: Cell::new(None),
             stopped_at: RefCell::default(),
             began: Cell::new(Instant::now()),
             next_look: Cell::new(Duration::MAX),
+            memory_max: Cell::new(usize::MAX),
             random: Cell::new(random::seeded(generator().i32(..))),
             registering: RefCell::default(),
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::busy::BusyScript;
-use super::desk::{Abort, Desk, Errand, Words};
+use super::desk::{Abort, Desk, Errand, LOGGED_LEN_MAX, Words};
 use super::flags::ScriptFlags;
 use crate::admission::{Admitted, Sender, check_rights, check_store_in_script};
 use crate::client::Client;
@@ -60,8 +60,6 @@ pub(super) struct Executor<'a> {
 
 /// Bytes of a word that FUNCTION STATS shows of a running command.
 const SHOWN_LEN_MAX: usize = 128;
-/// Bytes of a line that a script writes to the log.
-const LOGGED_LEN_MAX: usize = 1024;
 /// Words that it shows.
 const SHOWN_MAX: usize = 32;
 
@@ -90,7 +88,13 @@ impl Executor<'_> {
         self.client.protocol = protocol;
         if let Err(failure) = self.execute(&words, &mut reply) {
             match failure {
-                Failure::Refused(text) => Reply { out: &mut reply, protocol }.error(&text),
+                Failure::Refused(text) => {
+                    if self.desk.returns_errors.get() {
+                        // One that is raised counts as that of the script.
+                        self.service.note_error(&text);
+                    }
+                    Reply { out: &mut reply, protocol }.error(&text);
+                }
                 failure => self.abort(Abort::Failed, Some(failure)),
             }
         }
@@ -104,14 +108,16 @@ impl Executor<'_> {
         if !command.takes(args.len()) || !command.subcommands.is_empty() && args.len() < 2 {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
-        if command.is(flags::NO_SCRIPT) {
+        let may_debug = &self.service.shared.scripts.may_debug;
+        let is_debug = command.is(flags::PROTECTED) && may_debug.load(Ordering::Relaxed);
+        if command.is(flags::NO_SCRIPT) && !is_debug {
             return Err("ERR This Redis command is not allowed from script".into());
         }
         if !self.client.login.has_pass(&self.service.acl) {
             check_rights(self.service, self.caller, command, args, Sender::Script)?;
         }
         let writes = command.is(flags::WRITE);
-        if writes && self.is_read_only {
+        if self.is_read_only && command.is_any(flags::WRITE | flags::MAY_REPLICATE) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         if !self.partitions(command, args).is_within(self.service.store.here()) {
@@ -243,7 +249,9 @@ impl Drop for Executor<'_> {
 fn find(args: Args<'_>) -> Option<&'static Command> {
     let command = commands::find(&args[0])?;
     match args.get(1) {
-        Some(word) if !command.subcommands.is_empty() => command.subcommand(word),
+        Some(word) if !command.subcommands.is_empty() => {
+            command.subcommand(word).or_else(|| command.is(flags::HAS_OTHERS).then_some(command))
+        }
         _ => Some(command),
     }
 }

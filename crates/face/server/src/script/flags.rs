@@ -1,6 +1,7 @@
 //! The first line of a script or a library, `#!lua name=... flags=...`, and the flags in it.
 
 use crate::failure::{Failure, Outcome};
+use crate::quoted_words::split_words;
 
 /// Properties that a script, or a function of a library, declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,8 +54,8 @@ pub(crate) fn of_script(body: &[u8]) -> Outcome<(ScriptFlags, &[u8])> {
     }
     let end = body.iter().position(|&byte| byte == b'\n');
     let (line, code) = body.split_at(end.ok_or("ERR Invalid script shebang")?);
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let engine = words.next().unwrap_or_default();
+    let words = split_words(line).ok_or("ERR Invalid engine in script shebang")?;
+    let (engine, words) = words.split_first().ok_or("ERR Invalid engine in script shebang")?;
     if engine != b"#!lua" {
         return Err(Failure::quoting("ERR Unexpected engine in script shebang: ", engine, ""));
     }
@@ -74,24 +75,25 @@ pub(crate) fn of_script(body: &[u8]) -> Outcome<(ScriptFlags, &[u8])> {
 }
 
 /// A library's name, and its code behind the first line.
-pub(crate) fn of_library(body: &[u8]) -> Outcome<(&str, &[u8])> {
+pub(crate) fn of_library(body: &[u8]) -> Outcome<(String, &[u8])> {
     if !body.starts_with(b"#!") {
         return Err("ERR Missing library metadata".into());
     }
     let end = body.iter().position(|&byte| byte == b'\n');
     let (line, code) = body.split_at(end.ok_or("ERR Invalid library metadata")?);
-    let mut words = line[2..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let engine = words.next().ok_or("ERR Invalid library metadata")?;
+    let words = split_words(line).ok_or("ERR Invalid library metadata")?;
+    let (engine, words) = words.split_first().ok_or("ERR Invalid library metadata")?;
+    let engine = engine.strip_prefix(b"#!").unwrap_or_default();
     let mut name = None;
     for word in words {
-        match word {
-            _ if word.len() >= 5 && word[..5].eq_ignore_ascii_case(b"name=") => {
+        match word.as_slice() {
+            word if word.len() >= 5 && word[..5].eq_ignore_ascii_case(b"name=") => {
                 if name.replace(&word[5..]).is_some() {
                     let text = "ERR Invalid metadata value, name argument was given multiple times";
                     return Err(text.into());
                 }
             }
-            _ => return Err(Failure::quoting("ERR Invalid metadata value given: ", word, "")),
+            word => return Err(Failure::quoting("ERR Invalid metadata value given: ", word, "")),
         }
     }
     let name = name.ok_or("ERR Library name was not given")?;
@@ -101,7 +103,7 @@ pub(crate) fn of_library(body: &[u8]) -> Outcome<(&str, &[u8])> {
     if !engine.eq_ignore_ascii_case(b"lua") {
         return Err(Failure::quoting("ERR Engine '", engine, "' not found"));
     }
-    Ok((name, code))
+    Ok((name.to_owned(), code))
 }
 
 /// A name of a library, or of a function, if it can be one.
@@ -133,7 +135,12 @@ mod tests {
 
     #[test]
     fn the_first_line_names_a_library() {
-        assert_eq!(of_library(b"#!LUA name=a_1\ncode").unwrap(), ("a_1", &b"\ncode"[..]));
+        assert_eq!(of_library(b"#!LUA name=a_1\ncode").unwrap().0, "a_1");
+        assert_eq!(
+            of_library(b"#!lua name=\"a_1\"\ncode").unwrap(),
+            ("a_1".to_owned(), &b"\ncode"[..])
+        );
+        assert_eq!(of_library(b"#!lua 'name=a_1' \ncode").unwrap().0, "a_1");
         for (body, why) in [
             (&b"code"[..], "ERR Missing library metadata"),
             (b"#!lua name=a", "ERR Invalid library metadata"),
@@ -144,6 +151,9 @@ mod tests {
             ),
             (b"#!lua x=a\n", "ERR Invalid metadata value given: x=a"),
             (b"#!js name=a\n", "ERR Engine 'js' not found"),
+            (b"#! name=a\n", "ERR Engine '' not found"),
+            (b"#!lua name=\"a\n", "ERR Invalid library metadata"),
+            (b"#!lua name=\"a\"b\n", "ERR Invalid library metadata"),
         ] {
             assert_eq!(of_library(body).unwrap_err().text().as_ref(), why.as_bytes());
         }

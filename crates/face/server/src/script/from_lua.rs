@@ -2,6 +2,7 @@
 
 use mlua::{Table, Value};
 
+use super::limits::Limits;
 use super::number;
 use crate::failure::{Failure, Outcome};
 use crate::reply::{Protocol, Reply};
@@ -15,8 +16,9 @@ pub(super) fn from_lua(
     booleans: bool,
     reply: &mut Reply<'_>,
     len_max: usize,
+    limits: &Limits<'_>,
 ) -> Outcome {
-    Writer { booleans, reply, len_max }.value(value, 0)
+    Writer { booleans, reply, len_max, limits }.value(value, 0)
 }
 
 struct Writer<'a, 'b> {
@@ -24,10 +26,20 @@ struct Writer<'a, 'b> {
     reply: &'a mut Reply<'b>,
     /// Beyond this length the rest is not written: the client is dropped.
     len_max: usize,
+    limits: &'a Limits<'a>,
 }
 
 impl Writer<'_, '_> {
+    /// Whether the rest need not be written.
+    fn is_full(&self) -> bool {
+        self.reply.out.len() > self.len_max
+    }
+
     fn value(&mut self, value: &Value, depth: usize) -> Outcome {
+        self.limits.step(20).map_err(failed)?;
+        if self.is_full() {
+            return Ok(());
+        }
         if depth > DEPTH_MAX {
             self.reply.error(b"ERR reached lua stack limit");
             return Ok(());
@@ -94,7 +106,7 @@ impl Writer<'_, '_> {
         }
         self.reply.array(len);
         for index in 1..=len {
-            if self.reply.out.len() > self.len_max {
+            if self.is_full() {
                 break;
             }
             self.value(&item(table, index)?, depth + 1)?;
@@ -106,6 +118,9 @@ impl Writer<'_, '_> {
         self.reply.map(pairs.pairs::<Value, Value>().count());
         for pair in pairs.pairs::<Value, Value>() {
             let (key, value) = pair.map_err(failed)?;
+            if self.is_full() {
+                break;
+            }
             self.value(&key, depth + 1)?;
             self.value(&value, depth + 1)?;
         }
@@ -115,7 +130,11 @@ impl Writer<'_, '_> {
     fn set(&mut self, members: &Table, depth: usize) -> Outcome {
         self.reply.set(members.pairs::<Value, Value>().count());
         for pair in members.pairs::<Value, Value>() {
-            self.value(&pair.map_err(failed)?.0, depth + 1)?;
+            let (member, _) = pair.map_err(failed)?;
+            if self.is_full() {
+                break;
+            }
+            self.value(&member, depth + 1)?;
         }
         Ok(())
     }
@@ -156,6 +175,12 @@ impl Writer<'_, '_> {
         self.reply.out.extend_from_slice(&one_line(text));
         self.reply.out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Whether a value is an error that no command has made, which is counted as such already.
+pub(super) fn is_new_error(table: &Table) -> bool {
+    let is_known = matches!(field(table, "ignore_error_stats_update"), Ok(Value::Boolean(true)));
+    !is_known && matches!(text(table, "err"), Ok(Some(_)))
 }
 
 /// A text without line breaks at its ends.

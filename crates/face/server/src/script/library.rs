@@ -1,6 +1,6 @@
 //! Libraries of functions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,13 +15,20 @@ pub(crate) struct Library {
     /// All of its text, the first line included.
     pub(crate) body: Vec<u8>,
     pub(crate) functions: Vec<FunctionInfo>,
+    /// Bytes that it takes in a Lua state, once a thread has loaded it.
+    pub(crate) loaded_len: usize,
     /// Some function has named a key of another thread that it has not declared.
     pub(super) roams: AtomicBool,
 }
 
 impl Library {
-    pub(super) fn new(name: String, body: Vec<u8>, functions: Vec<FunctionInfo>) -> Self {
-        Self { name, body, functions, roams: AtomicBool::new(false) }
+    pub(super) fn new(
+        name: String,
+        body: Vec<u8>,
+        functions: Vec<FunctionInfo>,
+        loaded_len: usize,
+    ) -> Self {
+        Self { name, body, functions, loaded_len, roams: AtomicBool::new(false) }
     }
 
     /// Whether it may name keys that it has not declared.
@@ -42,7 +49,7 @@ pub(crate) struct FunctionInfo {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// By name of a function: its library, and its place there.
+    /// By name of a function in lower case, as all are found: its library, and its place there.
     functions: HashMap<String, (Arc<Library>, usize)>,
 }
 
@@ -64,23 +71,26 @@ impl Libraries {
 
     /// The function of this name, with its library.
     pub(crate) fn function(&self, name: &[u8]) -> Option<(&Arc<Library>, &FunctionInfo)> {
-        let name = std::str::from_utf8(name).ok()?;
-        let (library, index) = self.functions.get(name)?;
+        let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
+        let (library, index) = self.functions.get(&name)?;
         Some((library, library.functions.get(*index)?))
     }
 
     /// Adds a library in the place of one of the same name; `Err`: a function that another library has.
     pub(crate) fn insert(&mut self, library: Arc<Library>) -> Result<(), String> {
-        let is_taken = |function: &&FunctionInfo| {
-            let owner = self.functions.get(&function.name);
-            owner.is_some_and(|(owner, _)| owner.name != library.name)
+        let mut own = HashSet::new();
+        let mut is_taken = |function: &&FunctionInfo| {
+            let name = function.name.to_ascii_lowercase();
+            let owner = self.functions.get(&name);
+            owner.is_some_and(|(owner, _)| owner.name != library.name) || !own.insert(name)
         };
-        if let Some(taken) = library.functions.iter().find(is_taken) {
+        if let Some(taken) = library.functions.iter().find(&mut is_taken) {
             return Err(taken.name.clone());
         }
         self.remove(&library.name);
         for (index, function) in library.functions.iter().enumerate() {
-            self.functions.insert(function.name.clone(), (Arc::clone(&library), index));
+            let name = function.name.to_ascii_lowercase();
+            self.functions.insert(name, (Arc::clone(&library), index));
         }
         self.by_name.insert(library.name.clone(), library);
         Ok(())
@@ -90,7 +100,7 @@ impl Libraries {
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         for function in &library.functions {
-            self.functions.remove(&function.name);
+            self.functions.remove(&function.name.to_ascii_lowercase());
         }
         true
     }

@@ -11,6 +11,7 @@ use super::sha1::{self, Digest};
 use super::state;
 use crate::failure::{Failure, Outcome};
 use crate::lock::lock;
+use crate::resp::Args;
 use crate::settings::Settings;
 
 /// Scripts that are known because EVAL has run them: beyond this number, the oldest is forgotten. Those that SCRIPT LOAD
@@ -77,6 +78,8 @@ pub(crate) struct Registry {
     /// Held while libraries are changed.
     pub(crate) changing: Mutex<()>,
     pub(crate) busy: BusyScripts,
+    /// Scripts may execute DEBUG: tests say so.
+    pub(crate) may_debug: AtomicBool,
     /// Bytes that the Lua states take.
     pub(crate) state_bytes: AtomicU64,
 }
@@ -94,6 +97,22 @@ impl Registry {
             Some(script) => Ok(script),
             None => Ok(Arc::new(Script::new(body, digest)?)),
         }
+    }
+
+    /// Whether the words of a command of this name run a script, or a function, that declares that it does not write.
+    pub(crate) fn declares_no_writes(&self, name: &str, words: Args<'_>) -> bool {
+        let Some(word) = words.get(1) else { return false };
+        let flags = match () {
+            () if name.starts_with("fcall") => {
+                let libraries = self.libraries();
+                libraries.ok().and_then(|libraries| Some(libraries.function(word)?.1.flags))
+            }
+            () if name.starts_with("evalsha") => {
+                sha1::parse(word).and_then(|digest| self.find(&digest)).map(|script| script.flags)
+            }
+            () => flags::of_script(word).ok().map(|(flags, _)| flags),
+        };
+        flags.is_some_and(|flags| flags.has(ScriptFlags::NO_WRITES))
     }
 
     /// Keeps a script that was compiled.

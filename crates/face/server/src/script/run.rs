@@ -11,10 +11,13 @@ use super::executor::{Executor, LOOK, Undo};
 use super::flags::ScriptFlags;
 use super::from_lua::{self, from_lua};
 use super::library::{FunctionInfo, Library};
+use super::limits::Limits;
 use super::registry::Script;
 use super::sha1;
 use super::state::{State, failed};
+use super::to_lua;
 use crate::call::Call;
+use crate::clock::unix_time;
 use crate::failure::{Failure, Outcome};
 use crate::reply::{Protocol, Reply};
 use crate::resp::Args;
@@ -157,6 +160,7 @@ fn execute(
     let Some(mut client) = state.client.take() else {
         return Err(("ERR Script aborted.".into(), true));
     };
+    client.script_began = Some(unix_time());
     client.db = call.client.db;
     client.addr.clone_from(&call.client.addr);
     client.login = call.client.login.clone();
@@ -166,6 +170,9 @@ fn execute(
     let tracking = call.client.remembers_reads().then(Tracking::default);
     client.tracking = tracking.map(Box::new);
     let flags = program.flags();
+    let len_max = call.service.settings.reply_len_max().saturating_add(call.out.len());
+    let start = call.out.len();
+    let mut reply = Reply { out: &mut *call.out, protocol: call.client.protocol };
     let mut executor = Executor {
         service: &mut *call.service,
         client: &mut client,
@@ -180,6 +187,7 @@ fn execute(
         command: call.args,
         busy: None,
     };
+    let mut is_new_error = false;
     let called = state.lua.scope(|scope| {
         let bell = scope.create_function_mut(|_, ()| {
             executor.serve();
@@ -192,19 +200,34 @@ fn execute(
                 state.run_function(&library.name, &function.name, keys, args)
             }
         };
+        // A value may take long to be written, if parts of it occur in many places.
+        let written = match &called {
+            Ok((true, value)) => {
+                let limits = Limits::new(&state.lua, &desk);
+                let booleans = desk.protocol.get() == Protocol::Resp3;
+                from_lua(value, booleans, &mut reply, len_max, &limits)
+            }
+            _ => Ok(()),
+        };
         desk.bell.replace(None);
+        if let Ok((true, Value::Table(value))) = &called {
+            is_new_error = from_lua::is_new_error(value);
+        }
         // An error of the script is no error of the scope.
-        Ok(called)
+        Ok((called, written))
     });
     let failure = executor.failure.take();
     let undo = std::mem::replace(&mut executor.undo, Undo::Nothing);
     drop(executor);
     state.client = Some(client);
-    let ended = match called.and_then(|called| called) {
-        Ok((true, value)) => Ok(value),
-        Ok((false, why)) => Err(Ok(why)),
-        Err(error) => Err(Err(error)),
+    let ended = match called {
+        Ok((Ok((true, _)), written)) => Ok(written),
+        Ok((Ok((false, why)), _)) => Err(Ok(why)),
+        Ok((Err(error), _)) | Err(error) => Err(Err(error)),
     };
+    if is_new_error && let Some(text) = to_lua::error_text(&call.out[start..]) {
+        call.service.note_error(text);
+    }
     let outcome = conclude(state, call, program, &desk, failure, ended);
     if let (Err(_), Undo::Part(Some(savepoint))) = (&outcome, undo) {
         call.service.store.return_to(savepoint);
@@ -212,10 +235,10 @@ fn execute(
     outcome
 }
 
-/// The value that a run has returned; or the value that it has raised, or an error of the state.
-type Ended = Result<Value, Result<Value, mlua::Error>>;
+/// Whether the value was written that a run has returned; or the value that it has raised, or an error of the state.
+type Ended = Result<Outcome, Result<Value, mlua::Error>>;
 
-/// Writes the reply of a run that has ended.
+/// Makes a failure of a run that has not written its reply.
 fn conclude(
     state: &State,
     call: &mut Call<'_>,
@@ -229,14 +252,7 @@ fn conclude(
         return Err((aborted(call, program, desk, why, failure), false));
     }
     match ended {
-        Ok(value) => {
-            let booleans = desk.protocol.get() == Protocol::Resp3;
-            let protocol = call.client.protocol;
-            let len_max = call.service.settings.reply_len_max().saturating_add(call.out.len());
-            let mut reply = Reply { out: call.out, protocol };
-            let written = from_lua(&value, booleans, &mut reply, len_max);
-            written.map_err(|failure| (failure, true))
-        }
+        Ok(written) => written.map_err(|failure| (failure, true)),
         Err(Ok(Value::Table(why))) => {
             let text = error_text(&why, program.name());
             Err(text.map_or_else(|failure| (failure, true), |text| (text.into(), false)))

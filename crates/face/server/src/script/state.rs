@@ -19,7 +19,7 @@ use super::registry::{Registry, Script};
 use super::settings::ScriptSettings;
 use super::sha1::{self, Digest};
 use super::thrown::value_of;
-use super::{api, bit, cjson, cmsgpack, flags, from_lua, random, structs, thrown, watch};
+use super::{api, bit, cjson, cmsgpack, flags, from_lua, random, structs, text, thrown, watch};
 use crate::address::Address;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
@@ -27,6 +27,11 @@ use crate::service::Service;
 
 /// Scripts that a thread has compiled, above which it forgets all of them.
 const COMPILED_MAX: usize = 2000;
+
+/// The name by which scripts are compiled.
+const SCRIPT_NAME: &str = "@user_script";
+/// The name by which libraries are compiled.
+const LIBRARY_NAME: &str = "@user_function";
 
 thread_local! {
     static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
@@ -54,6 +59,8 @@ pub(super) struct State {
 
 /// The functions that `bootstrap.lua` returns.
 struct Exports {
+    /// The table of all that. It also keeps the names of sources, which the parser does not while it works.
+    _all: Table,
     script_environment: Table,
     library_environment: Table,
     keep_script: Function,
@@ -88,7 +95,6 @@ impl State {
         let (addr, laddr) = (Address::nowhere(), Address::nowhere());
         let mut client = Client::new(Client::GUEST, addr, laddr, -1, service.now);
         client.authenticated = true;
-        client.is_of_script = true;
         Ok(Self {
             lua,
             desk,
@@ -127,12 +133,8 @@ impl State {
         if self.compiled.contains(&script.digest) {
             return Ok(());
         }
-        let compiled = compile(
-            &self.lua,
-            script.code(),
-            "@user_script",
-            self.exports.script_environment.clone(),
-        );
+        let compiled =
+            compile(&self.lua, script.code(), SCRIPT_NAME, self.exports.script_environment.clone());
         let function = compiled.map_err(|why| {
             Failure::quoting("ERR Error compiling script (new function): ", &why, "")
         })?;
@@ -184,10 +186,12 @@ impl State {
 
 /// Finds out the functions that a library registers, in a state of its own.
 pub(crate) fn inspect(body: &[u8], settings: &ScriptSettings) -> Outcome<Library> {
-    let name = flags::of_library(body)?.0.to_owned();
+    let name = flags::of_library(body)?.0;
     let (lua, desk, exports) = make(settings).map_err(|error| failed(&error))?;
+    let before = lua.used_memory();
     let (functions, _) = register(&lua, &desk, &exports, body)?;
-    Ok(Library::new(name, body.to_vec(), functions))
+    let loaded_len = lua.used_memory().saturating_sub(before);
+    Ok(Library::new(name, body.to_vec(), functions, loaded_len))
 }
 
 /// How long the code of a library may run while it is loaded.
@@ -201,7 +205,7 @@ fn register(
 ) -> Outcome<(Vec<FunctionInfo>, Table)> {
     let (_, code) = flags::of_library(body)?;
     let environment = exports.library_environment.clone();
-    let function = compile(lua, code, "@user_function", environment)
+    let function = compile(lua, code, LIBRARY_NAME, environment)
         .map_err(|why| Failure::quoting("ERR Error compiling function: ", &why, ""))?;
     let callbacks = lua.create_table().map_err(|error| failed(&error))?;
     desk.registering.replace(Some(Registering { functions: Vec::new(), callbacks }));
@@ -231,6 +235,23 @@ fn register(
     }
 }
 
+/// Branches that code may have: Lua's parser takes time by the square of their number, and cannot be interrupted.
+const BRANCHES_MAX: usize = 10_000;
+
+/// The error of code that has more.
+const TANGLED: &[u8] = b"control structure too long";
+
+/// Whether code has more branches than that.
+fn is_tangled(code: &[u8]) -> bool {
+    let words = [&b"elseif"[..], b"break"];
+    code.len() > BRANCHES_MAX * 5
+        && words
+            .iter()
+            .map(|word| code.windows(word.len()).filter(|part| part == word).count())
+            .sum::<usize>()
+            > BRANCHES_MAX
+}
+
 /// Compiles code; `Err`: why that fails.
 fn compile(
     lua: &Lua,
@@ -238,6 +259,9 @@ fn compile(
     name: &str,
     environment: Table,
 ) -> std::result::Result<Function, Vec<u8>> {
+    if is_tangled(code) {
+        return Err(TANGLED.to_vec());
+    }
     let chunk = lua.load(code).set_name(name).set_mode(ChunkMode::Text);
     chunk.set_environment(environment).into_function().map_err(|error| match error {
         Error::SyntaxError { message, .. } => message.into_bytes(),
@@ -263,9 +287,14 @@ fn make(settings: &ScriptSettings) -> mlua::Result<(Lua, Rc<Desk>, Exports)> {
     let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
     let desk = Rc::new(Desk::new());
     let native = native(&lua, &desk)?;
-    let bootstrap = lua.load(include_str!("bootstrap.lua")).set_name("=halite");
+    let names = [thrown::SANDBOX, SCRIPT_NAME, LIBRARY_NAME].map(|name| lua.create_string(name));
+    let bootstrap = lua.load(include_str!("bootstrap.lua")).set_name(thrown::SANDBOX);
     let exports: Table = bootstrap.into_function()?.call(native)?;
+    for name in names {
+        exports.raw_push(name?)?;
+    }
     let exports = Exports {
+        _all: exports.clone(),
         script_environment: exports.get("script_environment")?,
         library_environment: exports.get("library_environment")?,
         keep_script: exports.get("keep_script")?,
@@ -276,6 +305,7 @@ fn make(settings: &ScriptSettings) -> mlua::Result<(Lua, Rc<Desk>, Exports)> {
     };
     lua.set_globals(exports.script_environment.clone())?;
     lua.set_memory_limit(settings.memory_max)?;
+    desk.memory_max.set(settings.memory_max);
     watch::watch(&lua, &desk)?;
     Ok((lua, desk, exports))
 }
@@ -285,13 +315,20 @@ fn native(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     native.set("thrown", lua.create_function(value_of)?)?;
     native.set("is_abort", lua.create_function(|_, why: Value| Ok(thrown::is_abort(&why)))?)?;
-    native.set("place", lua.create_function(place)?)?;
+    native.set("place", lua.create_function(|lua, level| Ok(thrown::place(lua, level)))?)?;
     native.set("clock", lua.create_function(|_, ()| Ok(cpu_seconds()))?)?;
     native.set("redis", api::redis(lua, desk)?)?;
     native.set("register_function", api::register_function(lua, desk)?)?;
-    native.set("cjson", cjson::table(lua)?)?;
-    native.set("cmsgpack", cmsgpack::table(lua)?)?;
-    native.set("struct", structs::table(lua)?)?;
+    native.set("cjson", cjson::table(lua, desk)?)?;
+    native.set("cmsgpack", cmsgpack::table(lua, desk)?)?;
+    native.set("struct", structs::table(lua, desk)?)?;
+    native.set("text", text::table(lua, desk)?)?;
+    native.set(
+        "is_tangled",
+        lua.create_function(|_, code: mlua::LuaString| Ok(is_tangled(&code.as_bytes())))?,
+    )?;
+    let own = Rc::clone(desk);
+    native.set("check", lua.create_function(move |lua, ()| watch::check(lua, &own))?)?;
     native.set("bit", bit::table(lua)?)?;
     let own = Rc::clone(desk);
     native.set("random", lua.create_function(move |lua, args| random_number(lua, &own, &args))?)?;
@@ -308,24 +345,6 @@ fn native(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
         })?,
     )?;
     Ok(native)
-}
-
-/// The source and the line of a frame that is a script's: of the innermost one from `level` on.
-fn place(lua: &Lua, level: usize) -> mlua::Result<(Option<String>, Option<usize>)> {
-    for level in level..level + 30 {
-        let frame = lua.inspect_stack(level, |frame| {
-            let source = frame.source();
-            let is_own = source.what == "C" || source.source.as_deref() == Some("=halite");
-            (!is_own)
-                .then(|| (source.source.map(|source| source.into_owned()), frame.current_line()))
-        });
-        match frame {
-            None => break,
-            Some(Some(place)) => return Ok(place),
-            Some(None) => {}
-        }
-    }
-    Ok((None, None))
 }
 
 /// `math.random`.

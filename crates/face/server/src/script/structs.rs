@@ -4,9 +4,13 @@
 //! and n bytes, unsigned in upper case; `f` and `d` are floating-point numbers, `cn` n characters, `s` a string that
 //! ends with a zero byte, and `x` a byte of padding.
 
-use mlua::{Lua, MultiValue, Table, Value};
+use std::rc::Rc;
+
+use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::bit;
+use super::desk::Desk;
+use super::limits::Limits;
 use super::thrown::{bad_argument, fail, type_name};
 
 /// Bytes of the largest integer.
@@ -15,16 +19,23 @@ const INTEGER_LEN_MAX: usize = 32;
 const VALUES_MAX: usize = 4000;
 /// Arguments that a function looks at; the others give their places up.
 const ARGUMENTS: usize = 3;
-/// Bytes of a value that is packed.
-const PACKED_LEN_MAX: usize = 512 << 20;
 
 /// The library.
-pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn table(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    table.set("pack", lua.create_function(pack)?)?;
-    table.set("unpack", lua.create_function(unpack)?)?;
-    table.set("size", lua.create_function(size)?)?;
+    table.set("pack", with_limits(lua, desk, pack)?)?;
+    table.set("unpack", with_limits(lua, desk, unpack)?)?;
+    table.set("size", with_limits(lua, desk, size)?)?;
     Ok(table)
+}
+
+fn with_limits<R: mlua::IntoLuaMulti + 'static>(
+    lua: &Lua,
+    desk: &Rc<Desk>,
+    function: fn(&Lua, &Limits<'_>, MultiValue) -> mlua::Result<R>,
+) -> mlua::Result<Function> {
+    let desk = Rc::clone(desk);
+    lua.create_function(move |lua, args| function(lua, &Limits::new(lua, &desk), args))
 }
 
 /// A format that is read option by option.
@@ -141,13 +152,14 @@ fn number(lua: &Lua, args: &MultiValue, index: usize, function: &str) -> mlua::R
     })
 }
 
-fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
+fn pack(lua: &Lua, limits: &Limits<'_>, args: MultiValue) -> mlua::Result<Value> {
     if args.len() > VALUES_MAX {
         return Err(fail(lua, "too many values to pack"));
     }
     let mut format = Format::new(lua, &args, "pack")?;
     let (mut out, mut index) = (Vec::new(), 1);
     while let Some(item) = format.next(lua, "pack")? {
+        limits.step(1)?;
         let padding = format.padding(out.len(), &item);
         out.resize(out.len() + padding, 0);
         if item.option == b'x' {
@@ -157,6 +169,7 @@ fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
         match item.option {
             b'c' | b's' => {
                 let text = text(lua, &args, index, "pack")?;
+                limits.step(text.len() / 16)?;
                 let size = if item.size == 0 { text.len() } else { item.size };
                 let Some(text) = text.get(..size) else {
                     return Err(bad_argument(lua, index + 2, "pack", "string too short"));
@@ -180,9 +193,7 @@ fn pack(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
                 put(&mut out, &bits.to_le_bytes(), item.size, format.is_little);
             }
         }
-        if out.len() > PACKED_LEN_MAX {
-            return Err(fail(lua, "too many bytes to pack"));
-        }
+        limits.check_len(out.len())?;
         index += 1;
     }
     lua.create_string(out).map(Value::String)
@@ -197,7 +208,7 @@ fn put(out: &mut Vec<u8>, bytes: &[u8], size: usize, is_little: bool) {
     }
 }
 
-fn unpack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
+fn unpack(lua: &Lua, limits: &Limits<'_>, mut args: MultiValue) -> mlua::Result<MultiValue> {
     args.truncate(ARGUMENTS);
     let mut format = Format::new(lua, &args, "unpack")?;
     let data = text(lua, &args, 1, "unpack")?;
@@ -212,7 +223,8 @@ fn unpack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
     let mut values = MultiValue::new();
     while let Some(item) = format.next(lua, "unpack")? {
-        at += format.padding(at, &item);
+        limits.step(1)?;
+        at = at.saturating_add(format.padding(at, &item));
         let bytes = data.get(at..).and_then(|rest| rest.get(..item.size)).ok_or_else(too_short)?;
         if values.len() >= VALUES_MAX {
             return Err(fail(lua, "too many results to unpack"));
@@ -234,6 +246,7 @@ fn unpack(lua: &Lua, mut args: MultiValue) -> mlua::Result<MultiValue> {
                 let Some(len) = data[at..].iter().position(|&byte| byte == 0) else {
                     return Err(fail(lua, "unfinished string in data"));
                 };
+                limits.step(len / 16)?;
                 let text = &data[at..at + len];
                 at += len + 1;
                 Value::String(lua.create_string(text)?)
@@ -272,11 +285,12 @@ fn integer(bits: u64, size: usize, is_signed: bool) -> f64 {
     ((bits << unused) as i64 >> unused) as f64
 }
 
-fn size(lua: &Lua, mut args: MultiValue) -> mlua::Result<usize> {
+fn size(lua: &Lua, limits: &Limits<'_>, mut args: MultiValue) -> mlua::Result<usize> {
     args.truncate(ARGUMENTS);
     let mut format = Format::new(lua, &args, "size")?;
     let mut len: usize = 0;
     while let Some(item) = format.next(lua, "size")? {
+        limits.step(1)?;
         if item.option == b's' {
             return Err(bad_argument(lua, 1, "size", "option 's' has no fixed size"));
         }
@@ -298,7 +312,7 @@ mod tests {
     #[test]
     fn values_are_packed_and_unpacked() {
         let lua = Lua::new();
-        lua.globals().set("struct", table(&lua).unwrap()).unwrap();
+        lua.globals().set("struct", table(&lua, &Rc::new(Desk::new())).unwrap()).unwrap();
         for (code, expected) in [
             ("#struct.pack('!8bl', 1, 2)", "16"),
             ("struct.pack('>I2', 258):byte(1)", "1"),

@@ -35,15 +35,44 @@ impl From<Thrown> for Error {
     }
 }
 
-/// An error with the place in front where the running function was called.
+/// The name by which the sandbox's own code is compiled.
+pub(super) const SANDBOX: &str = "=halite";
+
+/// An error with the place in front where the running function was called: by a script, and not by the sandbox.
 pub(super) fn fail(lua: &Lua, text: impl AsRef<[u8]>) -> Error {
-    let place = lua.inspect_stack(1, |frame| {
-        let (source, line) = (frame.source().short_src, frame.current_line());
-        source.zip(line).map(|(source, line)| format!("{source}:{line}: "))
+    let place = (1..FRAMES).find_map(|level| {
+        let frame = lua.inspect_stack(level, |frame| {
+            let source = frame.source();
+            let is_sandbox = source.source.as_deref() == Some(SANDBOX);
+            let place = source.short_src.zip(frame.current_line());
+            (!is_sandbox).then(|| place.map(|(source, line)| format!("{source}:{line}: ")))
+        });
+        frame.unwrap_or(Some(None))
     });
     let mut message = place.flatten().unwrap_or_default().into_bytes();
     message.extend_from_slice(text.as_ref());
     Thrown::Text(message).into()
+}
+
+/// Frames of the stack that are looked at for one of a script.
+const FRAMES: usize = 30;
+
+/// The source and the line of a frame that is a script's: of the innermost one from `level` on.
+pub(super) fn place(lua: &Lua, level: usize) -> (Option<String>, Option<usize>) {
+    for level in level..level + FRAMES {
+        let frame = lua.inspect_stack(level, |frame| {
+            let source = frame.source();
+            let is_own = source.what == "C" || source.source.as_deref() == Some(SANDBOX);
+            (!is_own)
+                .then(|| (source.source.map(|source| source.into_owned()), frame.current_line()))
+        });
+        match frame {
+            None => break,
+            Some(Some(place)) => return place,
+            Some(None) => {}
+        }
+    }
+    (None, None)
 }
 
 /// The error of a wrong argument of a function, counted from 1.

@@ -57,6 +57,13 @@ impl<'a> Reader<'a> {
                 }
                 self.wrap("map", Value::Table(pairs))
             }
+            // Attributes are not for scripts.
+            b'|' => {
+                for _ in 0..number(text)?.saturating_mul(2) {
+                    self.value()?;
+                }
+                self.value()
+            }
             b'~' => {
                 let members = self.table()?;
                 for _ in 0..number(text)? {
@@ -135,10 +142,10 @@ mod tests {
              return r[1] == 5 and r[2] == 'a\\r\\nb' and r[3] == false and r[4].ok == 'OK' and r[5].err == 'ERR x' \
              and r[6] == true and r[7].double == 1.5 and r[8].map.k == 1 and r[9].set.m == true \
              and r[10].big_number == '123' and r[11].verbatim_string.format == 'txt' \
-             and r[11].verbatim_string.string == 'hi' and #r == 11",
+             and r[11].verbatim_string.string == 'hi' and r[12] == 7 and #r == 12",
         );
-        let bytes = b"*11\r\n:5\r\n$4\r\na\r\nb\r\n$-1\r\n+OK\r\n-ERR x\r\n#t\r\n,1.5\r\n%1\r\n$1\r\nk\r\n:1\r\n\
-            ~1\r\n$1\r\nm\r\n(123\r\n=6\r\ntxt:hi\r\n";
+        let bytes = b"*12\r\n:5\r\n$4\r\na\r\nb\r\n$-1\r\n+OK\r\n-ERR x\r\n#t\r\n,1.5\r\n%1\r\n$1\r\nk\r\n:1\r\n\
+            ~1\r\n$1\r\nm\r\n(123\r\n=6\r\ntxt:hi\r\n|1\r\n+a\r\n:1\r\n:7\r\n";
         let value = to_lua(&lua, bytes).unwrap();
         assert!(check.into_function().unwrap().call::<bool>(value).unwrap());
         for len in 0..bytes.len() - 2 {

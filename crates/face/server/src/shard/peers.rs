@@ -161,7 +161,8 @@ impl Peers {
             service.shared.client_memory.can_travel(service.settings.client_memory_max)
         };
         let is_held = |service: &Service, item: &Item| {
-            service.pause.is_some() && service.pauses(item.command.is(flags::WRITE))
+            let holds = item.command.is_any(flags::WRITE | flags::MAY_REPLICATE);
+            service.pause.is_some() && service.pauses(holds)
         };
         for lane in &mut self.lanes {
             if lane.flow.has_ready() {

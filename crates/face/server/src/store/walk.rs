@@ -187,6 +187,10 @@ impl Store {
             first = Some(key.to_vec());
             ControlFlow::Break(())
         })?;
+        if first.is_none() && self.is_paused {
+            // As in Redis, an expired key that is still there will do.
+            first = self.databases[place].values.sample(random())?.map(|key| key.to_vec());
+        }
         Ok(first)
     }
 }

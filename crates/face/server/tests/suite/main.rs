@@ -24,6 +24,7 @@ mod failed_sync;
 mod fields;
 mod geo;
 mod hashes;
+mod hostile_scripts;
 mod hyperloglogs;
 mod keys;
 mod limits;

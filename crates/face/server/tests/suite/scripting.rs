@@ -24,6 +24,10 @@ on_threads! {
     libraries_are_kept
     functions_are_called
     libraries_are_dumped_and_restored
+    functions_are_found_in_any_case
+    a_pause_of_writes_holds_scripts
+    monitors_see_a_script_before_its_commands
+    errors_of_scripts_are_counted
 }
 
 /// Sends an EVAL with these keys.
@@ -420,4 +424,104 @@ fn libraries_are_dumped_and_restored() {
     client.check(&[("FUNCTION FLUSH", "+OK")]);
     assert_eq!(client.call(&[b"FUNCTION".as_slice(), b"RESTORE", &dump]), "+OK");
     client.check(&[("FCALL set 1 k v", "+OK")]);
+}
+
+fn functions_are_found_in_any_case() {
+    let server = Running::start();
+    let mut client = server.client();
+    let library = LIBRARY.replace("name=lib", "name=\"lib\"");
+    assert_eq!(client.call(&["FUNCTION", "LOAD", &library]), "\"lib\"");
+    let other = LIBRARY.replace("name=lib", "name=LIB").replace("'set'", "'SET'");
+    assert_eq!(client.call(&["FUNCTION", "LOAD", &other]), "-ERR Function SET already exists");
+    client.check(&[
+        ("FCALL SET 1 k v", "+OK"),
+        ("FCALL_RO Get 1 k", "\"v\""),
+        (
+            "FUNCTION restore a b c",
+            "-ERR unknown subcommand or wrong number of arguments for 'restore'. Try FUNCTION HELP.",
+        ),
+        (
+            "FUNCTION FLUSH SYNC b",
+            "-ERR unknown subcommand or wrong number of arguments for 'FLUSH'. Try FUNCTION HELP.",
+        ),
+    ]);
+    let figure = |client: &mut Client, name: &str| {
+        let info = client.ask("INFO memory");
+        let (_, rest) = info.split_once(&format!("{name}:")).unwrap();
+        rest.split('\\').next().unwrap().parse::<u64>().unwrap()
+    };
+    assert!(figure(&mut client, "used_memory_vm_functions") > 100);
+    assert_eq!(figure(&mut client, "number_of_functions"), 2);
+    client.check(&[("FUNCTION FLUSH", "+OK")]);
+    assert_eq!(figure(&mut client, "used_memory_vm_functions"), 0);
+}
+
+fn a_pause_of_writes_holds_scripts() {
+    let server = Running::start();
+    let mut client = server.client();
+    assert_eq!(client.call(&["FUNCTION", "LOAD", LIBRARY]), "\"lib\"");
+    client.check(&[("CLIENT PAUSE 100000 WRITE", "+OK")]);
+    // None of these waits.
+    let reads = "#!lua flags=no-writes\nreturn 1";
+    assert_eq!(client.call(&["EVAL", reads, "0"]), ":1");
+    assert_eq!(client.call(&["EVAL_RO", "return 1", "0"]), ":1");
+    client.check(&[
+        ("FCALL get 1 k", "nil"),
+        ("SET k", "-ERR wrong number of arguments for 'set' command"),
+        ("MULTI", "+OK"),
+    ]);
+    assert_eq!(client.call(&["EVAL", reads, "0"]), "+QUEUED");
+    client.check(&[("EXEC", "[:1]")]);
+    // All of these do.
+    let held: [(&[&str], &str); 5] = [
+        (&["EVAL", "return 1", "0"], ":1"),
+        (&["EVAL", "#!lua\nreturn 1", "0"], ":1"),
+        (&["FCALL", "set", "1", "k", "v"], "+OK"),
+        (&["PFCOUNT", "other"], ":0"),
+        (&["PUBLISH", "channel", "message"], ":0"),
+    ];
+    let mut waiting: Vec<_> = held.iter().map(|_| server.client()).collect();
+    for ((words, _), waiting) in held.iter().zip(&mut waiting) {
+        waiting.send_words(words);
+    }
+    common::wait_for_blocked(&server, held.len());
+    client.check(&[("CLIENT UNPAUSE", "+OK")]);
+    for ((_, reply), waiting) in held.iter().zip(&mut waiting) {
+        assert_eq!(waiting.reply(), *reply);
+    }
+    let publishes = "return redis.call('PUBLISH', 'channel', 'message')";
+    let reply = client.call(&["EVAL_RO", publishes, "0"]);
+    assert!(reply.starts_with("-ERR Write commands are not allowed from read-only scripts"));
+}
+
+fn monitors_see_a_script_before_its_commands() {
+    let server = Running::start();
+    let (mut client, mut monitor) = (server.client(), server.client());
+    monitor.check(&[("MONITOR", "+OK")]);
+    // It is undone, and runs again with all keys.
+    let script = "redis.call('SET', KEYS[1], 1) redis.call('SET', 'other', 2) \
+        return redis.call('SET', 'another', 3)";
+    assert_eq!(eval(&mut client, script, &["k1"]), "+OK");
+    for part in [
+        "] \"EVAL\" ",
+        " lua] \"SET\" \"k1\"",
+        " lua] \"SET\" \"other\"",
+        " lua] \"SET\" \"another\"",
+    ] {
+        let line = monitor.reply();
+        assert!(line.contains(part), "{line}, and not {part}");
+    }
+}
+
+fn errors_of_scripts_are_counted() {
+    let server = Running::start();
+    let mut client = server.client();
+    let script = "redis.pcall('INCR', 'a', 'b') return redis.error_reply('MINE an error')";
+    assert_eq!(eval(&mut client, script, &[]), "-MINE an error");
+    assert_eq!(eval(&mut client, "return redis.pcall('INCR', 'a', 'b')", &[]).as_bytes()[0], b'-');
+    let stats = client.ask("INFO errorstats");
+    assert!(
+        stats.contains("errorstat_MINE:count=1") && stats.contains("errorstat_ERR:count=2"),
+        "{stats}"
+    );
 }

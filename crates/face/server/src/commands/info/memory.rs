@@ -79,7 +79,8 @@ pub(super) fn memory(service: &Service, report: &Report, text: &mut String) {
     );
 }
 
-/// The memory of scripts and functions, which one state of Lua on each thread serves.
+/// The memory of scripts and functions, which one state of Lua on each thread serves. That of functions there is told as
+/// if one thread had loaded all libraries: each loads those that it calls.
 fn scripts(service: &Service, text: &mut String) {
     let registry = &service.shared.scripts;
     let lua = registry.state_bytes.load(Ordering::Relaxed);
@@ -89,6 +90,8 @@ fn scripts(service: &Service, text: &mut String) {
     let functions = known.as_ref().map_or(0, |libraries| libraries.function_count());
     let bodies = known.iter().flat_map(|libraries| libraries.iter());
     let function_bytes: usize = bodies.map(|library| library.body.len()).sum();
+    let loaded = known.iter().flat_map(|libraries| libraries.iter());
+    let loaded_bytes: usize = loaded.map(|library| library.loaded_len).sum();
     let all = script_bytes + function_bytes;
     lines!(text,
         "used_memory_lua": lua,
@@ -98,7 +101,7 @@ fn scripts(service: &Service, text: &mut String) {
         "number_of_cached_scripts": scripts,
         "number_of_functions": functions,
         "number_of_libraries": libraries,
-        "used_memory_vm_functions": 0,
+        "used_memory_vm_functions": loaded_bytes,
         "used_memory_vm_total": lua,
         "used_memory_vm_total_human": human(lua),
         "used_memory_functions": function_bytes,

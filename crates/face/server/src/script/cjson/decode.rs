@@ -2,29 +2,23 @@
 
 use mlua::{LightUserData, Lua, Value};
 
-use super::{DEPTH_MAX, Options};
-
-/// Why a text is not decoded.
-pub(super) enum Wrong {
-    Text(String),
-    Lua(mlua::Error),
-}
-
-impl From<mlua::Error> for Wrong {
-    fn from(error: mlua::Error) -> Self {
-        Self::Lua(error)
-    }
-}
+use super::super::limits::Limits;
+use super::{DEPTH_MAX, Options, Wrong};
 
 type Result<T> = std::result::Result<T, Wrong>;
 
 /// The value of a text.
-pub(super) fn decode(lua: &Lua, options: &Options, text: &[u8]) -> Result<Value> {
+pub(super) fn decode(
+    lua: &Lua,
+    options: &Options,
+    limits: &Limits<'_>,
+    text: &[u8],
+) -> Result<Value> {
     if matches!(text, [0, _, ..] | [_, 0, ..]) {
         let why = "JSON parser does not support UTF-16 or UTF-32";
         return Err(Wrong::Text(why.to_owned()));
     }
-    let mut parser = Parser { lua, options, text, at: 0 };
+    let mut parser = Parser { lua, options, limits, text, at: 0 };
     let first = parser.next();
     let value = parser.value(first, 0)?;
     match parser.next() {
@@ -77,12 +71,14 @@ fn expected(what: &str, (at, found): &Placed) -> Wrong {
 struct Parser<'a> {
     lua: &'a Lua,
     options: &'a Options,
+    limits: &'a Limits<'a>,
     text: &'a [u8],
     at: usize,
 }
 
 impl Parser<'_> {
     fn value(&mut self, token: Placed, depth: i64) -> Result<Value> {
+        self.limits.step(10)?;
         match token {
             (_, Token::String(text)) => Ok(Value::String(self.lua.create_string(text)?)),
             (_, Token::Number(number)) => Ok(Value::Number(number)),

@@ -2,24 +2,32 @@
 
 use mlua::{Table, Value};
 
+use super::super::limits::Limits;
 use super::super::number::general;
 use super::super::thrown::type_name;
-use super::{DEPTH_MAX, Invalid, Options};
+use super::{DEPTH_MAX, Invalid, Options, Wrong};
 
 /// The JSON of a value; `Err`: why there is none.
-pub(super) fn encode(options: &Options, value: &Value) -> Result<Vec<u8>, String> {
-    let mut writer = Writer { options, out: Vec::new() };
+pub(super) fn encode(
+    options: &Options,
+    limits: &Limits<'_>,
+    value: &Value,
+) -> Result<Vec<u8>, Wrong> {
+    let mut writer = Writer { options, limits, out: Vec::new() };
     writer.value(value, 0)?;
     Ok(writer.out)
 }
 
 struct Writer<'a> {
     options: &'a Options,
+    limits: &'a Limits<'a>,
     out: Vec<u8>,
 }
 
 impl Writer<'_> {
-    fn value(&mut self, value: &Value, depth: i64) -> Result<(), String> {
+    fn value(&mut self, value: &Value, depth: i64) -> Result<(), Wrong> {
+        self.limits.step(10)?;
+        self.limits.check_len(self.out.len())?;
         match value {
             Value::String(text) => self.string(&text.as_bytes()),
             Value::Integer(number) => return self.number(*number as f64),
@@ -34,9 +42,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn table(&mut self, table: &Table, depth: i64) -> Result<(), String> {
+    fn table(&mut self, table: &Table, depth: i64) -> Result<(), Wrong> {
         if depth > self.options.encode_depth_max.min(DEPTH_MAX) {
-            return Err(format!("Cannot serialise, excessive nesting ({depth})"));
+            return Err(Wrong::Text(format!("Cannot serialise, excessive nesting ({depth})")));
         }
         match self.array_len(table)? {
             Some(len) => self.array(table, len, depth),
@@ -45,10 +53,11 @@ impl Writer<'_> {
     }
 
     /// The length of a table that is an array.
-    fn array_len(&self, table: &Table) -> Result<Option<i64>, String> {
+    fn array_len(&self, table: &Table) -> Result<Option<i64>, Wrong> {
         let (mut max, mut count) = (0, 0);
         for pair in table.pairs::<Value, Value>() {
-            let index = match pair.map_err(failed)?.0 {
+            self.limits.step(1)?;
+            let index = match pair?.0 {
                 Value::Integer(index) if index > 0 => index,
                 _ => return Ok(None),
             };
@@ -60,28 +69,31 @@ impl Writer<'_> {
             sparse_ratio > 0 && max > sparse_ratio.saturating_mul(count) && max > sparse_safe;
         match is_sparse {
             true if converts_sparse => Ok(None),
-            true => Err("Cannot serialise table: excessively sparse array".to_owned()),
+            true => {
+                let why = "Cannot serialise table: excessively sparse array";
+                Err(Wrong::Text(why.to_owned()))
+            }
             false => Ok(Some(max).filter(|&max| max > 0)),
         }
     }
 
-    fn array(&mut self, table: &Table, len: i64, depth: i64) -> Result<(), String> {
+    fn array(&mut self, table: &Table, len: i64, depth: i64) -> Result<(), Wrong> {
         self.out.push(b'[');
         for index in 1..=len {
             if index > 1 {
                 self.out.push(b',');
             }
-            self.value(&table.raw_get(index).map_err(failed)?, depth)?;
+            self.value(&table.raw_get(index)?, depth)?;
         }
         self.out.push(b']');
         Ok(())
     }
 
-    fn object(&mut self, table: &Table, depth: i64) -> Result<(), String> {
+    fn object(&mut self, table: &Table, depth: i64) -> Result<(), Wrong> {
         self.out.push(b'{');
         let mut is_first = true;
         for pair in table.pairs::<Value, Value>() {
-            let (key, value) = pair.map_err(failed)?;
+            let (key, value) = pair?;
             if !std::mem::take(&mut is_first) {
                 self.out.push(b',');
             }
@@ -101,7 +113,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn number(&mut self, number: f64) -> Result<(), String> {
+    fn number(&mut self, number: f64) -> Result<(), Wrong> {
         if number.is_finite() {
             let text = general(number, self.options.precision as usize);
             self.out.extend_from_slice(text.as_bytes());
@@ -109,7 +121,8 @@ impl Writer<'_> {
         }
         match self.options.encode_invalid {
             Invalid::Refuse => {
-                return Err("Cannot serialise number: must not be NaN or Inf".to_owned());
+                let why = "Cannot serialise number: must not be NaN or Inf";
+                return Err(Wrong::Text(why.to_owned()));
             }
             Invalid::Null => self.out.extend_from_slice(b"null"),
             Invalid::Allow if number.is_nan() => self.out.extend_from_slice(b"nan"),
@@ -139,10 +152,6 @@ impl Writer<'_> {
     }
 }
 
-fn refused(value: &Value, why: &str) -> String {
-    format!("Cannot serialise {}: {why}", type_name(Some(value)))
-}
-
-fn failed(error: mlua::Error) -> String {
-    error.to_string()
+fn refused(value: &Value, why: &str) -> Wrong {
+    Wrong::Text(format!("Cannot serialise {}: {why}", type_name(Some(value))))
 }
