@@ -32,6 +32,8 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         b"SRANDMEMBER" | b"HRANDFIELD" | b"ZRANDMEMBER" => {
             request.get(2).and_then(number).is_some_and(|count| count < -10_000)
         }
+        // Redis' test for saturation overflows there, and stores another number.
+        b"BITFIELD" => request.iter().any(|word| word == b"-9223372036854775808"),
         // It would wait for a replica, for ever.
         b"WAIT" => passes(request.get(1)) && request.get(2).and_then(number) == Some(0),
         b"WAITAOF" => passes(request.get(2)) && request.get(3).and_then(number) == Some(0),
