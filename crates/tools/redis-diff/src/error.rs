@@ -22,6 +22,19 @@ pub(crate) enum Error {
         /// Its port.
         port: u16,
     },
+    /// There is no program to serve a database.
+    #[error(
+        "there is no program `halite` beside this one: build it (package halite-cli), or name one with --halite"
+    )]
+    NoProgram,
+    /// The program that serves Halite's database does not answer.
+    #[error("`{program}` does not serve its database; it says:\n{log}")]
+    NotServed {
+        /// The program.
+        program: String,
+        /// What it has printed.
+        log: String,
+    },
     /// Halite's database cannot be opened.
     #[error(transparent)]
     Database(#[from] halite::Error),

@@ -32,8 +32,13 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         b"SRANDMEMBER" | b"HRANDFIELD" | b"ZRANDMEMBER" => {
             request.get(2).and_then(number).is_some_and(|count| count < -10_000)
         }
+        // Redis' test for saturation overflows there, and stores another number.
+        b"BITFIELD" => request.iter().any(|word| word == b"-9223372036854775808"),
         // It would wait for a replica, for ever.
-        b"WAIT" => passes(request.get(1)) && request.get(2).and_then(number) == Some(0),
+        b"WAIT" => {
+            let waits = |time| time == 0 || time > 1000;
+            passes(request.get(1)) && request.get(2).and_then(number).is_some_and(waits)
+        }
         b"WAITAOF" => passes(request.get(2)) && request.get(3).and_then(number) == Some(0),
         // Redis would forget how values were encoded.
         b"DEBUG" if request.iter().any(|word| word.eq_ignore_ascii_case(b"RELOAD")) => {

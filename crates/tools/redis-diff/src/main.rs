@@ -8,27 +8,39 @@
 //! concern the same keys; then both servers are emptied. Differences that are meant to be are named in `known`, and
 //! counted.
 //!
+//! Halite serves within this process (`halite`), or, with `--folder`, as a program on a database there (`program`). That one is
+//! killed by SIGKILL now and then (`kills`), between requests and while some are under way, and started again: then both
+//! must have the same keys, values and times (`state`), those requests having happened or not, in their order. What a
+//! restart rightly forgets, Redis is made to forget (`Sides::go_on`).
+//!
 //! The exit status is 1 if there was a difference that is not known.
 #![forbid(unsafe_code)]
 
 mod compare;
 mod error;
 mod families;
+mod halite;
 mod hasty;
+mod kills;
 mod known;
 mod pattern;
+mod program;
+mod redis;
 mod report;
 mod sides;
+mod state;
 mod stream;
 mod wire;
 mod words;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 
 use crate::error::Error;
+use crate::families::Pattern;
 use crate::report::Report;
 use crate::sides::Sides;
 use crate::stream::Stream;
@@ -39,9 +51,18 @@ struct Options {
     /// The seed of the requests.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long requests are sent, in seconds.
-    #[arg(long, default_value_t = 10)]
-    seconds: u64,
+    /// How long requests are sent, in seconds [default: 10, without --requests].
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// How many requests are sent, up to the end of the last stream.
+    #[arg(long)]
+    requests: Option<u64>,
+    /// Packs of 50 requests that a stream has.
+    #[arg(long, default_value_t = 20)]
+    packs: usize,
+    /// The stream of this number only, again and again: one in which a difference was found.
+    #[arg(long)]
+    stream: Option<u64>,
     /// The families of commands to send; all of them if none is named.
     #[arg(long)]
     family: Vec<String>,
@@ -57,6 +78,15 @@ struct Options {
     /// The program to start as Redis.
     #[arg(long, default_value = "redis-server")]
     redis: String,
+    /// Let a program serve a new database in this folder, rather than this process one in memory.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// The program to start as Halite, with --folder [default: `halite` beside this one].
+    #[arg(long, requires = "folder")]
+    halite: Option<PathBuf>,
+    /// Kill that program once in so many requests, on average; 0: never.
+    #[arg(long, default_value_t = 0, requires = "folder")]
+    kill_every: usize,
     /// How many requests are shown before one whose replies differ.
     #[arg(long, default_value_t = 8)]
     history: usize,
@@ -64,6 +94,9 @@ struct Options {
     #[arg(long, default_value_t = 1)]
     show: usize,
 }
+
+/// How long requests are sent, if no option says it.
+const SECONDS: u64 = 10;
 
 fn main() -> ExitCode {
     match run(&Options::parse()) {
@@ -78,18 +111,45 @@ fn main() -> ExitCode {
 
 /// Sends requests as long as the options say; returns whether there was no difference but known ones.
 fn run(options: &Options) -> Result<bool, Error> {
-    let mut sides = Sides::start(options.threads, &options.engine, &options.redis)?;
+    let Options { threads, engine, redis, .. } = options;
+    let mut sides = match &options.folder {
+        Some(folder) => {
+            Sides::start_program(*threads, engine, redis, options.halite.as_deref(), folder)?
+        }
+        None => Sides::start(*threads, engine, redis)?,
+    };
     let patterns = families::patterns(&options.family, &options.command)?;
     let (patterns, missing) = sides.known_to_redis(patterns)?;
     let mut report = Report::new(options.show, options.history);
-    let until = Instant::now() + Duration::from_secs(options.seconds);
+    let sent = streams(options, &patterns, &mut sides, &mut report);
+    report.print(&missing);
+    if sent.is_err() || !report.is_clean() {
+        let kept = sides.keep();
+        kept.iter()
+            .for_each(|folder| println!("Halite's database is kept in {}", folder.display()));
+    }
+    sent.map(|()| report.is_clean())
+}
+
+/// Sends streams of requests, as long as the options say.
+fn streams(
+    options: &Options,
+    patterns: &[Pattern],
+    sides: &mut Sides,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let seconds = options.seconds.or(options.requests.is_none().then_some(SECONDS));
+    let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     for number in 0.. {
-        if Instant::now() >= until {
+        let is_over = until.is_some_and(|until| Instant::now() >= until);
+        if is_over || options.requests.is_some_and(|requests| report.requests >= requests) {
             break;
         }
-        let mut stream = Stream::new(options.seed, number, &patterns);
-        stream.run(&mut sides, &mut report)?;
+        let number = options.stream.unwrap_or(number);
+        report.stream = (options.seed, number);
+        let (kill_every, threads) = (options.kill_every, options.threads);
+        let mut stream = Stream::new(options.seed, number, patterns, kill_every, threads);
+        stream.run(sides, report, options.packs)?;
     }
-    report.print(&missing);
-    Ok(report.is_clean())
+    Ok(())
 }

@@ -1,93 +1,17 @@
-//! The two servers, each in this process or as its child, and without a key at the start.
+//! The two servers, and a connection to each.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::path::Path;
 use std::time::Duration;
-
-use halite::{Database, Partitioning};
-use halite_server::{Config, DebugCommand, Handle, Server};
 
 use crate::error::Error;
 use crate::families::Pattern;
+use crate::halite::{Halite, Within};
+use crate::kills;
+use crate::program::{self, Program};
+use crate::redis::Redis;
+use crate::state::State;
 use crate::wire::{Request, Wire, shown};
-
-/// How often a server that was started is looked for, and how long between two looks.
-const LOOKS: u32 = 500;
-const LOOK: Duration = Duration::from_millis(10);
-/// Bytes that Halite's database may take.
-const POOL_LEN_MAX: u64 = 1 << 30;
-
-/// Redis as a child process, which ends with this.
-struct Redis {
-    child: Child,
-    addr: SocketAddr,
-    _folder: tempfile::TempDir,
-}
-
-impl Redis {
-    fn start(program: &str) -> Result<Self, Error> {
-        let folder = tempfile::tempdir()?;
-        // The port is free again once the listener is dropped.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--save", "", "--appendonly", "no"]);
-        command.args(["--enable-debug-command", "yes", "--bind", "127.0.0.1"]);
-        command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command
-            .spawn()
-            .map_err(|source| Error::Start { program: program.to_owned(), source })?;
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let redis = Self { child, addr, _folder: folder };
-        for _ in 0..LOOKS {
-            if Wire::connect(addr).and_then(|mut wire| wire.call(&["PING"])).is_ok() {
-                return Ok(redis);
-            }
-            thread::sleep(LOOK);
-        }
-        Err(Error::Silent { program: program.to_owned(), port })
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Halite's server on a thread of this process, which ends with this.
-struct Halite {
-    addr: SocketAddr,
-    handle: Handle,
-    thread: Option<JoinHandle<Result<(), halite_server::Error>>>,
-}
-
-impl Halite {
-    fn start(threads: usize, engine: &str) -> Result<Self, Error> {
-        let db = Database::builder()
-            .engine(engine)
-            .partitioning(Partitioning::Hash(threads))
-            .max_size(POOL_LEN_MAX)
-            .in_memory()?;
-        let mut config = Config::default();
-        config.port = 0;
-        config.debug_command = DebugCommand::Yes;
-        let server = Server::bind(db, config)?;
-        let (addr, handle) = (server.local_addrs()[0], server.handle());
-        Ok(Self { addr, handle, thread: Some(thread::spawn(move || server.run())) })
-    }
-}
-
-impl Drop for Halite {
-    fn drop(&mut self) {
-        self.handle.shutdown();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
 
 /// Both servers, and a connection to each.
 pub(crate) struct Sides {
@@ -100,9 +24,27 @@ pub(crate) struct Sides {
 pub(crate) const NAMES: [&str; 2] = ["Halite", "Redis"];
 
 impl Sides {
+    /// Starts both, Halite within this process.
     pub(crate) fn start(threads: usize, engine: &str, redis: &str) -> Result<Self, Error> {
-        let (redis, halite) = (Redis::start(redis)?, Halite::start(threads, engine)?);
-        let wires = [Wire::connect(halite.addr)?, Wire::connect(redis.addr)?];
+        Self::of(Halite::Within(Within::start(threads, engine)?), redis)
+    }
+
+    /// Starts both, Halite as a program on a new database in a folder.
+    pub(crate) fn start_program(
+        threads: usize,
+        engine: &str,
+        redis: &str,
+        halite: Option<&Path>,
+        folder: &Path,
+    ) -> Result<Self, Error> {
+        let program = halite.map(Path::to_owned).or_else(program::beside_this);
+        let program = program.ok_or(Error::NoProgram)?;
+        Self::of(Halite::Program(Program::start(program, folder, threads, engine)?), redis)
+    }
+
+    fn of(halite: Halite, redis: &str) -> Result<Self, Error> {
+        let redis = Redis::start(redis)?;
+        let wires = [Wire::connect(halite.addr())?, Wire::connect(redis.addr)?];
         Ok(Self { halite, redis, wires })
     }
 
@@ -125,24 +67,30 @@ impl Sides {
     }
 
     /// Empties both servers, and connects to them anew.
-    pub(crate) fn reset(&mut self) -> Result<(), Error> {
-        self.wires = [Wire::connect(self.halite.addr)?, Wire::connect(self.redis.addr)?];
+    pub(crate) fn reset(&mut self, protocol: u8) -> Result<(), Error> {
+        self.wires = self.connections()?;
+        self.wires.iter_mut().try_for_each(|wire| wire.call(&["FLUSHALL"]).map(drop))?;
+        self.connect(protocol)
+    }
+
+    fn connections(&self) -> io::Result<[Wire; 2]> {
+        Ok([Wire::connect(self.halite.addr())?, Wire::connect(self.redis.addr)?])
+    }
+
+    /// Connects to both anew, so that neither knows a state of a connection, and gives both the same settings.
+    fn connect(&mut self, protocol: u8) -> Result<(), Error> {
+        self.wires = self.connections()?;
         for wire in &mut self.wires {
-            wire.call(&["FLUSHALL"])?;
             // Long values would take most of the time.
             wire.call(&["CONFIG", "SET", "proto-max-bulk-len", "1mb"])?;
             wire.call(&["CONFIG", "SET", "hll-sparse-max-bytes", "3000"])?;
         }
+        self.call(&[vec![b"HELLO".to_vec(), protocol.to_string().into_bytes()]])?;
         Ok(())
     }
 
     /// Sends requests to both, and returns their replies.
     pub(crate) fn call(&mut self, requests: &[Request]) -> Result<Vec<[Vec<u8>; 2]>, Error> {
-        let failed = |side: usize, request: &Request, source: io::Error| Error::Connection {
-            side: NAMES[side],
-            request: shown(request),
-            source,
-        };
         for (side, wire) in self.wires.iter_mut().enumerate() {
             wire.send(requests).map_err(|source| failed(side, &requests[0], source))?;
         }
@@ -155,4 +103,61 @@ impl Sides {
         }
         Ok(replies)
     }
+
+    /// Sends a request to Redis alone.
+    pub(crate) fn call_redis(&mut self, request: &Request) -> Result<Vec<u8>, Error> {
+        let wire = &mut self.wires[1];
+        let reply = wire.send(std::slice::from_ref(request)).and_then(|()| wire.reply());
+        reply.map_err(|source| failed(1, request, source))
+    }
+
+    /// Sends requests to Halite alone and kills it a short time later; returns the replies that came.
+    pub(crate) fn kill(
+        &mut self,
+        under_way: &[Request],
+        wait: Duration,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let wire = &mut self.wires[0];
+        if !under_way.is_empty() {
+            wire.send(under_way).map_err(|source| failed(0, &under_way[0], source))?;
+            kills::wait(wait);
+        }
+        self.halite.kill()?;
+        let wire = &mut self.wires[0];
+        Ok(under_way.iter().map_while(|_| wire.reply().ok()).collect())
+    }
+
+    /// Starts Halite again behind a kill, maybe killed again after some times.
+    pub(crate) fn start_again(&mut self, killed_behind: &[Duration]) -> Result<(), Error> {
+        self.halite.start_again(killed_behind)
+    }
+
+    /// All that a server stores.
+    pub(crate) fn state(&self, side: usize) -> Result<State, Error> {
+        let addr = [self.halite.addr(), self.redis.addr][side];
+        Ok(Wire::connect(addr).and_then(|mut wire| State::read(&mut wire))?)
+    }
+
+    /// Goes on behind a restart of Halite: what it has rightly forgotten, Redis forgets too. These are the states of
+    /// connections, the settings, scripts, and how strings are encoded that were changed in place, which Redis forgets
+    /// when it loads its data.
+    pub(crate) fn go_on(&mut self, protocol: u8) -> Result<(), Error> {
+        self.connect(protocol)?;
+        self.wires[1].call(&["DEBUG", "RELOAD"])?;
+        self.wires[1].call(&["SCRIPT", "FLUSH"])?;
+        self.wires[1].call(&["DEBUG", "SET-ACTIVE-EXPIRE", "1"])?;
+        Ok(())
+    }
+
+    /// Keeps Halite's database behind the end of this, and tells its folder.
+    pub(crate) fn keep(&mut self) -> Option<&Path> {
+        match &mut self.halite {
+            Halite::Within(_) => None,
+            Halite::Program(program) => Some(program.keep()),
+        }
+    }
+}
+
+fn failed(side: usize, request: &Request, source: io::Error) -> Error {
+    Error::Connection { side: NAMES[side], request: shown(request), source }
 }

@@ -39,6 +39,12 @@ impl Wire {
         Ok(reply)
     }
 
+    /// Sends requests together, and returns the bytes of their replies.
+    pub(crate) fn call_all(&mut self, requests: &[Request]) -> io::Result<Vec<Vec<u8>>> {
+        self.send(requests)?;
+        requests.iter().map(|_| self.reply()).collect()
+    }
+
     /// Sends a request, and returns the bytes of its reply.
     pub(crate) fn call(&mut self, words: &[&str]) -> io::Result<Vec<u8>> {
         self.send(&[words.iter().map(|word| word.as_bytes().to_vec()).collect()])?;
