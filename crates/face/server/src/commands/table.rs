@@ -384,8 +384,6 @@ const OPEN: u32 = FAST | NO_AUTH;
 const STREAMS: MoreKeys =
     MoreKeys::HalfBehind("STREAMS", &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("NOACK", 0)]);
 /// The keys of MIGRATE.
-const SORTED: MoreKeys = MoreKeys::Behind(2, &["STORE"], &[("BY", 1), ("GET", 1), ("LIMIT", 2)]);
-
 const MIGRATED: MoreKeys = MoreKeys::OneOrBehind(3, "KEYS", (6, &[("AUTH", 1), ("AUTH2", 2)]));
 const SUBSCRIBING: u32 = PUBSUB | WHILE_SUBSCRIBED | PUSHES;
 
