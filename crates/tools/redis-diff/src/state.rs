@@ -170,7 +170,11 @@ impl Value {
             b"zset" => {
                 for pair in elements.chunks(2) {
                     let score = std::str::from_utf8(text(pair[pair.len() - 1]));
-                    let score = score.ok().and_then(|score| score.parse::<f64>().ok());
+                    // A zero keeps its sign where a sorted set is not packed, and Redis packs none that was large once.
+                    let score = score
+                        .ok()
+                        .and_then(|score| score.parse::<f64>().ok())
+                        .map(|score| score + 0.0);
                     self.bytes.extend_from_slice(pair[0]);
                     self.bytes.extend_from_slice(format!("{score:?}\r\n").as_bytes());
                 }
@@ -270,6 +274,7 @@ mod tests {
         let score = |text| value(b"zset", &reply(text));
         assert!(score("0.1").is_same(&score("0.10000000000000001")));
         assert!(!score("0.1").is_same(&score("0.11")));
+        assert!(score("-0").is_same(&score("0")));
         assert!(score("inf").is_same(&score("inf")) && !score("inf").is_same(&score("-inf")));
     }
 

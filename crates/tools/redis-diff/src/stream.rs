@@ -146,6 +146,9 @@ impl<'a> Stream<'a> {
                 return false;
             }
             self.sent.push(request.clone());
+            if report.has_parted {
+                break;
+            }
         }
         !std::mem::take(&mut report.has_parted)
     }

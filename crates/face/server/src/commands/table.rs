@@ -166,7 +166,7 @@ pub(crate) mod flags {
 
     /// It waits, as those that write do, when CLIENT PAUSE keeps writes back, and scripts that only read cannot execute
     /// it: Redis would hand it on to replicas.
-    pub(crate) const MAY_REPLICATE: u32 = 1 << 25;
+    pub(crate) const MAY_REPLICATE: u32 = 1 << 27;
 
     /// It runs a script, whose keys follow their number.
     pub(crate) const SCRIPT: u32 = 1 << 28;
