@@ -110,6 +110,9 @@ static KNOWN: &[Known] = &[
             names(request, &["OBJECT"])
                 && ends(ours, &["quicklist", "hashtable", "skiplist"])
                 && ends(theirs, &["listpack", "intset"])
+                || names(request, &["OBJECT"])
+                    && ends(ours, &["listpack"])
+                    && ends(theirs, &["intset"])
         },
     },
     Known {
@@ -209,6 +212,22 @@ static KNOWN: &[Known] = &[
                 && request.len() == 4
                 && theirs.starts_with(b"-ERR wrong number")
                 && !ours.starts_with(b"-ERR wrong number")
+        },
+    },
+    Known {
+        why: "times that overflow are refused, as from Redis 7.2 on",
+        parts: false,
+        is: |request, ours, _| {
+            names(request, &["WAIT", "WAITAOF"]) && ours == b"-ERR timeout is out of range\r\n"
+        },
+    },
+    Known {
+        why: "PFDEBUG refuses a HyperLogLog whose bytes are not one any more: Redis shows what it makes of them",
+        parts: true,
+        is: |request, ours, theirs| {
+            names(request, &["PFDEBUG"])
+                && ours.starts_with(b"-INVALIDOBJ ")
+                && !theirs.starts_with(b"-WRONGTYPE")
         },
     },
     Known {

@@ -28,7 +28,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 pub(super) enum Undo {
     /// They are all of the store's transaction.
     All,
-    /// They are behind the first part of a transaction: a copy of that is made before the first write.
+    /// They are behind the first part of a transaction, whose end is noted before the first write.
     Part(Option<Savepoint>),
     /// They are applied one by one.
     Nothing,

@@ -229,8 +229,11 @@ fn execute(
         call.service.note_error(text);
     }
     let outcome = conclude(state, call, program, &desk, failure, ended);
-    if let (Err(_), Undo::Part(Some(savepoint))) = (&outcome, undo) {
-        call.service.store.return_to(savepoint);
+    if let Undo::Part(Some(savepoint)) = undo {
+        match outcome {
+            Ok(_) => call.service.store.release(savepoint),
+            Err(_) => call.service.store.return_to(savepoint),
+        }
     }
     outcome
 }

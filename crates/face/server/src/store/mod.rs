@@ -33,6 +33,7 @@ mod recent_map;
 mod rehoming;
 mod resident;
 mod tracking;
+mod undo;
 mod waiters;
 mod waiting;
 mod walk;
@@ -150,9 +151,9 @@ const TAGGING_KEPT: usize = 1 << 20;
 /// Keys that are prefetched together.
 const PREFETCHED_MAX: usize = 16;
 
-/// A copy of a transaction's changes.
+/// A moment of a transaction.
 #[derive(Debug)]
-pub(crate) struct Savepoint(Box<Overlay>, pubsub::Mark);
+pub(crate) struct Savepoint(undo::Mark, pubsub::Mark);
 
 /// The place of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -638,17 +639,26 @@ impl Store {
         self.overlay.is_some()
     }
 
-    /// A copy of the transaction as it is now, to which [`Store::return_to`] returns.
-    pub(crate) fn savepoint(&self) -> Option<Savepoint> {
+    /// The transaction as it is now, to which [`Store::return_to`] returns; [`Store::release`] forgets it. There is one at
+    /// a time.
+    pub(crate) fn savepoint(&mut self) -> Option<Savepoint> {
         let mark = self.outbox.mark();
-        self.overlay.clone().map(|overlay| Savepoint(Box::new(overlay), mark))
+        Some(Savepoint(self.overlay.as_mut()?.save(), mark))
+    }
+
+    /// Lets the changes since a savepoint stay.
+    pub(crate) fn release(&mut self, _: Savepoint) {
+        if let Some(overlay) = &mut self.overlay {
+            overlay.release();
+        }
     }
 
     /// Discards the changes since a savepoint of the transaction.
     pub(crate) fn return_to(&mut self, savepoint: Savepoint) {
-        if let Some(overlay) = self.overlay.take() {
+        if let Some(mut overlay) = self.overlay.take() {
             self.forget_residents(&overlay.touched);
-            self.overlay = Some(*savepoint.0);
+            overlay.return_to(&savepoint.0);
+            self.overlay = Some(overlay);
             self.outbox.return_to(savepoint.1);
         }
     }

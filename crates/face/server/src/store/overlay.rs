@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use super::Result;
 use super::by_collection::Collections;
 use super::elements::Elements;
+use super::undo::{Undo, Undos};
 
 /// By key: the new values of elements; `None` of those that go.
 pub(super) type ElementChanges = BTreeMap<Box<[u8]>, Option<Vec<u8>>>;
 
 /// The state that a transaction leaves behind, as far as it differs from the store's.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Overlay {
     /// By index of the database's key spaces.
     pub(super) databases: BTreeMap<usize, Changes>,
@@ -24,8 +26,10 @@ pub(super) struct Overlay {
     pub(super) touched: Collections,
     /// The order of the databases, if it changed.
     pub(super) order: Option<Vec<usize>>,
+    /// What the changes behind a savepoint have replaced, if there is one.
+    pub(super) undo: Option<Undos>,
     /// Bytes that the changes take.
-    len: usize,
+    pub(super) len: usize,
     /// The most bytes that they may take.
     len_max: usize,
     /// Whether there is any change but the removal of keys that have expired.
@@ -33,7 +37,8 @@ pub(super) struct Overlay {
 }
 
 /// The changes of a database: first the removal of all keys, if it was `cleared`, then those of single keys.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Changes {
     pub(super) cleared: bool,
     pub(super) keys: BTreeMap<Box<[u8]>, Change>,
@@ -63,7 +68,7 @@ pub(super) enum Value {
 const CHANGE_LEN: usize = 128;
 
 impl Change {
-    fn len(&self, key: &[u8]) -> usize {
+    pub(super) fn len(&self, key: &[u8]) -> usize {
         let value_len = if let Value::Put(value) = &self.value { value.len() } else { 0 };
         CHANGE_LEN + key.len() + value_len
     }
@@ -107,10 +112,15 @@ impl Overlay {
 
     /// Notes that the value that was put is what a removal of elements left of the stored one.
     pub(super) fn note_shrunk(&mut self, place: usize, key: &[u8]) {
-        let changes = self.databases.get_mut(&place);
-        if let Some(change) = changes.and_then(|changes| changes.keys.get_mut(key)) {
-            change.has_shrunk = true;
+        if let Some(change) = self.change_mut(place, key)
+            && !std::mem::replace(&mut change.has_shrunk, true)
+        {
+            self.note(|| Undo::Shrunk(place, key.into()));
         }
+    }
+
+    pub(super) fn change_mut(&mut self, place: usize, key: &[u8]) -> Option<&mut Change> {
+        self.databases.get_mut(&place)?.keys.get_mut(key)
     }
 
     /// Removes a key that has expired.
@@ -126,9 +136,9 @@ impl Overlay {
         key: &[u8],
         deadline: Option<u64>,
     ) -> Result<()> {
-        let keys = &mut self.databases.entry(place).or_default().keys;
-        if let Some(change) = keys.get_mut(key) {
-            change.deadline = deadline;
+        if let Some(change) = self.change_mut(place, key) {
+            let before = std::mem::replace(&mut change.deadline, deadline);
+            self.note(|| Undo::Deadline(place, key.into(), before));
         } else {
             self.check_room(place, key, 0)?;
             self.set(place, key, Change { value: Value::Kept, deadline, has_shrunk: false });
@@ -148,15 +158,14 @@ impl Overlay {
         let len = |value: Option<&[u8]>| CHANGE_LEN + key.len() + value.map_or(0, <[u8]>::len);
         let before = changes.get(&key[..]).map_or(0, |value| len(value.as_deref()));
         let after = self.len - before + len(value.as_deref());
-        if after > self.len_max {
-            return Err(halite::Error::TransactionTooLarge {
-                len: after as u64,
-                limit: self.len_max as u64,
-            });
-        }
+        check_len(after, self.undo.as_ref(), self.len_max)?;
         self.len = after;
         self.is_asked_for = true;
-        changes.insert(key.into(), value);
+        let noted = self.undo.is_some().then(|| Box::from(&key[..]));
+        let before = changes.insert(key.into(), value);
+        if let Some(key) = noted {
+            self.note(|| Undo::Element(place, key, before));
+        }
         Ok(())
     }
 
@@ -168,20 +177,16 @@ impl Overlay {
         deadline: Option<u64>,
     ) -> Result<()> {
         let changes = self.field_deadlines.entry(place).or_default();
-        match changes.get_mut(key) {
-            Some(known) => *known = deadline,
+        let before = match changes.get_mut(key) {
+            Some(known) => Some(std::mem::replace(known, deadline)),
             None => {
                 let len = self.len + CHANGE_LEN + key.len();
-                if len > self.len_max {
-                    return Err(halite::Error::TransactionTooLarge {
-                        len: len as u64,
-                        limit: self.len_max as u64,
-                    });
-                }
+                check_len(len, self.undo.as_ref(), self.len_max)?;
                 self.len = len;
-                changes.insert(key.into(), deadline);
+                changes.insert(key.into(), deadline)
             }
-        }
+        };
+        self.note(|| Undo::FieldDeadline(place, key.into(), before));
         Ok(())
     }
 
@@ -189,27 +194,37 @@ impl Overlay {
     pub(super) fn forget_elements(&mut self, place: usize, prefix: &[u8]) {
         let Some(changes) = self.elements.get_mut(&place) else { return };
         let of_prefix = changes.extract_if(.., |key, _| key.starts_with(prefix));
-        let len = |(key, value): (Box<[u8]>, Option<Vec<u8>>)| {
-            CHANGE_LEN + key.len() + value.map_or(0, |value| value.len())
-        };
-        self.len -= of_prefix.map(len).sum::<usize>();
+        for (key, value) in of_prefix {
+            self.len -= CHANGE_LEN + key.len() + value.as_ref().map_or(0, Vec::len);
+            if let Some(undos) = &mut self.undo {
+                undos.push(Undo::Element(place, key, Some(value)));
+            }
+        }
     }
 
     pub(super) fn clear(&mut self, place: usize) {
         self.is_asked_for = true;
         self.forget_elements(place, &[]);
+        if self.undo.is_some() {
+            let dropped = self.dropped.clone();
+            self.note(|| Undo::Dropped(dropped));
+        }
         self.dropped.retain(|of| of.place != place);
-        let deadlines = self.field_deadlines.remove(&place).unwrap_or_default();
-        self.len -= deadlines.keys().map(|key| CHANGE_LEN + key.len()).sum::<usize>();
+        let deadlines = self.field_deadlines.remove(&place);
+        let keys = deadlines.iter().flat_map(BTreeMap::keys);
+        self.len -= keys.map(|key| CHANGE_LEN + key.len()).sum::<usize>();
+        self.note(|| Undo::FieldDeadlines(place, deadlines));
         let cleared = Changes { cleared: true, keys: BTreeMap::new() };
         let before = self.databases.insert(place, cleared);
-        let keys = before.into_iter().flat_map(|changes| changes.keys);
-        self.len -= keys.map(|(key, change)| change.len(&key)).sum::<usize>();
+        let keys = before.iter().flat_map(|changes| &changes.keys);
+        self.len -= keys.map(|(key, change)| change.len(key)).sum::<usize>();
+        self.note(|| Undo::Database(place, before));
     }
 
     pub(super) fn reorder(&mut self, order: Vec<usize>) {
         self.is_asked_for = true;
-        self.order = Some(order);
+        let before = self.order.replace(order);
+        self.note(|| Undo::Order(before));
     }
 
     /// Refuses a change of a key to a value of this length that there is no room for.
@@ -217,26 +232,26 @@ impl Overlay {
         let keys = self.databases.get(&place).map(|changes| &changes.keys);
         let before = keys.and_then(|keys| keys.get(key)).map_or(0, |change| change.len(key));
         let len = self.len - before + CHANGE_LEN + key.len() + value_len;
-        match len > self.len_max {
-            true => Err(halite::Error::TransactionTooLarge {
-                len: len as u64,
-                limit: self.len_max as u64,
-            }),
-            false => Ok(()),
-        }
+        check_len(len, self.undo.as_ref(), self.len_max)
     }
 
     fn set(&mut self, place: usize, key: &[u8], change: Change) {
         self.len += change.len(key);
         let keys = &mut self.databases.entry(place).or_default().keys;
-        match keys.get_mut(key) {
-            Some(known) => {
-                self.len -= known.len(key);
-                *known = change;
-            }
-            None => {
-                keys.insert(key.into(), change);
-            }
-        }
+        let before = match keys.get_mut(key) {
+            Some(known) => Some(std::mem::replace(known, change)),
+            None => keys.insert(key.into(), change),
+        };
+        self.len -= before.as_ref().map_or(0, |before| before.len(key));
+        self.note(|| Undo::Key(place, key.into(), before));
+    }
+}
+
+/// Refuses more bytes of changes than there may be, and more of what they have replaced.
+fn check_len(len: usize, undos: Option<&Undos>, len_max: usize) -> Result<()> {
+    let len = len.max(undos.map_or(0, |undos| undos.len));
+    match len > len_max {
+        true => Err(halite::Error::TransactionTooLarge { len: len as u64, limit: len_max as u64 }),
+        false => Ok(()),
     }
 }

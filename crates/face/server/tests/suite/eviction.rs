@@ -143,8 +143,9 @@ fn keys_that_are_used_stay() {
             (0..count).map(|n| client.integer(&format!("EXISTS {prefix}{n}"))).sum::<i64>()
         };
         let (hot, cold) = (count("hot:", 100), count("cold:", 2000));
-        // An engine with levels offers keys less evenly.
-        let least = if common::is_lsm() { 60 } else { 90 };
+        // An engine with levels offers the few hot keys as often as all others together: without their use being known,
+        // hardly one would stay.
+        let least = if common::is_lsm() { 30 } else { 90 };
         assert!(hot >= least && cold < 1000, "{policy}: {hot} hot of 100, {cold} cold of 2000");
     }
 }
