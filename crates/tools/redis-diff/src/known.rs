@@ -152,10 +152,12 @@ static KNOWN: &[Known] = &[
         why: "SORT BY nosort with a limit takes those members of a set that come first",
         parts: false,
         is: |request, ours, theirs| {
-            let is_nosort = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"nosort");
+            // Any pattern without a star is one.
+            let is_nosort =
+                |pair: &[Vec<u8>]| pair[0].eq_ignore_ascii_case(b"by") && !pair[1].contains(&b'*');
             let count = |reply| items(reply).map(|items| items.len());
             names(request, &["SORT", "SORT_RO"])
-                && request.iter().any(is_nosort)
+                && request.windows(2).any(is_nosort)
                 && ours.first() == Some(&b'*')
                 && count(ours) == count(theirs)
         },
@@ -293,10 +295,11 @@ static KNOWN: &[Known] = &[
         },
     },
     Known {
-        why: "OBJECT REFCOUNT tells by the value whether it is shared: Redis shares small integers that SET made, and no copies of them",
+        why: "OBJECT REFCOUNT tells by the value whether it is shared: Redis shares small integers that SET made, no copies of them, and values with the queue of a transaction",
         parts: false,
         is: |request, ours, theirs| {
-            let is_count = |reply| [&b":1\r\n"[..], b":2147483647\r\n"].contains(&reply);
+            let counts = [&b":1\r\n"[..], b":2\r\n", b":2147483647\r\n"];
+            let is_count = |reply| counts.contains(&reply);
             names(request, &["OBJECT"]) && is_count(ours) && is_count(theirs)
         },
     },

@@ -36,12 +36,15 @@ pub(super) struct Undos {
     pub(super) len: usize,
 }
 
+/// A kind of change, the index of the database, and the key.
+type Id<'a> = (u8, usize, &'a [u8]);
+
 /// Bytes that a noted change takes beside its key and its value, about: also in the set of those that are noted.
 const NOTE_LEN: usize = 160;
 
 impl Undo {
     /// What is noted once, and the bytes that it takes.
-    fn parts(&self) -> (Option<(u8, usize, &[u8])>, usize) {
+    fn parts(&self) -> (Option<Id<'_>>, usize) {
         match self {
             Self::Key(place, key, before) => {
                 (Some((0, *place, key)), before.as_ref().map_or(0, |change| change.len(key)))
