@@ -79,6 +79,17 @@ fn users_are_lines_of_the_file_or_of_their_own() {
     expect(&served, "ACL USERS", &users.replace("$4\r\ngone", "$3\r\nnew"));
     assert_eq!(served.end(Signal::TERM).0, Some(0));
 
+    // A user that is gone is gone from the file, also when all others are as without one.
+    home.file("halite.conf", "timeout 0\n");
+    let served = Served::start(&home, &["--config", "halite.conf"]);
+    expect(&served, "ACL SETUSER bob on nopass +@all", "+OK\r\n");
+    expect(&served, "CONFIG REWRITE", "+OK\r\n");
+    assert!(fs::read_to_string(home.path("halite.conf")).unwrap().contains("user bob"));
+    expect(&served, "ACL DELUSER bob", ":1\r\n");
+    expect(&served, "CONFIG REWRITE", "+OK\r\n");
+    assert!(!fs::read_to_string(home.path("halite.conf")).unwrap().contains("user bob"));
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+
     // The file of users lies in the folder that `dir` names.
     fs::create_dir(home.path("etc")).unwrap();
     home.file("etc/users.acl", "user other on nopass +get\n");
@@ -89,6 +100,13 @@ fn users_are_lines_of_the_file_or_of_their_own() {
     home.file("halite.conf", "aclfile users.acl\ndir etc\nuser app on\n");
     let failed = home.run(&["serve", "data", "--config", "halite.conf", "--port", "0"]);
     assert!(failed.err.contains("define all of them in one of both"), "{}", failed.err);
+    home.file("more.conf", "user app on\n");
+    home.file("halite.conf", "include more.conf\n");
+    let failed = home.run(&["serve", "data", "--config", "halite.conf", "--port", "0"]);
+    assert!(failed.err.contains("users have to be in the file itself"), "{}", failed.err);
+    home.file("halite.conf", "user app on \">my horse\"\n");
+    let failed = home.run(&["serve", "data", "--config", "halite.conf", "--port", "0"]);
+    assert!(failed.err.contains("has a space") && !failed.err.contains("horse"), "{}", failed.err);
     home.file("halite.conf", "user app +nope\n");
     let failed = home.run(&["serve", "data", "--config", "halite.conf", "--port", "0"]);
     assert!(failed.err.contains("halite.conf:1: user: "), "{}", failed.err);

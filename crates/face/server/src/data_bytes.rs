@@ -109,11 +109,19 @@ impl DataBytes {
     }
 }
 
+/// Records of a scan that cannot be read, at most, before it is given up.
+const UNREADABLE_MAX: usize = 1000;
+
 /// The bytes of the records of some scans, as far as they can be read.
 fn add_up(db: &halite::Database, iters: Vec<Iter>, is_wanted: impl Fn() -> bool) -> u64 {
     let (mut sum, mut count) = (0, 0_u64);
     for iter in iters {
-        for (key, value) in iter.map_while(Result::ok) {
+        let mut unreadable = 0;
+        let is_bearable = |pair: &halite::Result<_>| {
+            unreadable += usize::from(pair.is_err());
+            unreadable <= UNREADABLE_MAX
+        };
+        for (key, value) in iter.take_while(is_bearable).flatten() {
             sum += db.space_of(key.len(), value.len());
             count += 1;
             if count.is_multiple_of(STEP) && !is_wanted() {

@@ -70,8 +70,6 @@ pub(crate) struct Settings {
     pub(crate) tls: TlsSettings,
     /// The file that CONFIG REWRITE writes to.
     pub(crate) config_file: Option<Arc<Path>>,
-    /// Whether that file has defined users.
-    pub(crate) has_user_lines: bool,
     /// The settings that were set by options, or since the start.
     pub(crate) changed: BTreeSet<&'static str>,
     /// Clients of other machines are refused while no password is set.
@@ -182,7 +180,6 @@ impl Settings {
             unix_socket_mode: config.unix_socket_mode.unwrap_or(0),
             tls: TlsSettings::default(),
             config_file: config.file.as_deref().map(Arc::from),
-            has_user_lines: !config.users.is_empty(),
             changed: config.changed.clone(),
             protected_mode: config.protected_mode,
             in_memory: false,

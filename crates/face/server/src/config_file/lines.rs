@@ -25,6 +25,11 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Whether it is in this file, and not in one that it includes.
+    pub(super) fn is_of(&self, file: &Path) -> bool {
+        *self.file == *file
+    }
+
     /// An error of this line.
     pub(super) fn error(&self, why: String) -> Error {
         Error::ConfigFile { at: format!("{}:{}", self.file.display(), self.number), why }

@@ -37,11 +37,17 @@ const NOT_WRITTEN: &[&str] = &["appendonly", "dir"];
 const OUTPUT_LIMITS: &str = "client-output-buffer-limit";
 
 /// Writes settings to a config file, and users, each as its rules behind its name, if they are not in a file of their
-/// own.
-pub(crate) fn rewrite(path: &Path, values: &[Value], users: Option<&[Vec<u8>]>) -> io::Result<()> {
+/// own: where they `are_others` than those of a server without lines of users, or the file has such lines.
+pub(crate) fn rewrite(
+    path: &Path,
+    values: &[Value],
+    users: Option<(&[Vec<u8>], bool)>,
+) -> io::Result<()> {
     let old = read_all(path)?;
     let mut new = rewritten(&old, values);
-    if let Some(users) = users {
+    if let Some((users, are_others)) = users
+        && (are_others || has_users(&new))
+    {
         new = with_users(&new, users);
     }
     if new != old {
@@ -114,6 +120,15 @@ fn rewritten(old: &[u8], values: &[Value]) -> Vec<u8> {
     }
     lines.extend(added.into_iter().map(Some));
     lines.into_iter().flatten().flat_map(|line| [line, b"\n".to_vec()].concat()).collect()
+}
+
+/// Whether a config file has lines of users.
+fn has_users(text: &[u8]) -> bool {
+    let of_user = |line: &[u8]| {
+        let words = words(line).and_then(Result::ok).unwrap_or_default();
+        words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"user"))
+    };
+    text.split(|&byte| byte == b'\n').any(of_user)
 }
 
 /// The text of a config file with these users. The first line of a user gets its rules; others that define users go.

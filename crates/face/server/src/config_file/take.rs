@@ -61,6 +61,10 @@ impl Config {
             if let ("dir", [name]) = (&*line.name, &*line.words) {
                 folder = self::path(&String::from_utf8_lossy(name));
             }
+            if line.name == "user" && !line.is_of(&path) {
+                let why = "users have to be in the file itself, which CONFIG REWRITE writes, and in none that it includes";
+                return Err(line.error(format!("user: {why}")));
+            }
             match self.take(&line).map_err(|why| line.error(format!("{}: {why}", line.name)))? {
                 Taken::Whole => {}
                 Taken::NoEffect => {
@@ -114,6 +118,14 @@ impl Config {
             };
         }
         if line.name == "user" {
+            // Each would become several rules.
+            if line
+                .words
+                .iter()
+                .any(|word| word.is_empty() || word.iter().any(u8::is_ascii_whitespace))
+            {
+                return Err("a word of it is empty, or has a space or a line break".to_owned());
+            }
             let user = [&[b"user".to_vec()], &*line.words].concat().join(&b' ');
             acl::file::check_line(&user)?;
             self.users.push(user);

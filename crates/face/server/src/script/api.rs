@@ -19,7 +19,7 @@ pub(super) fn redis(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     redis.set("pcall", caller(lua, desk, false)?)?;
     redis.set("error_reply", lua.create_function(error_reply)?)?;
     redis.set("status_reply", lua.create_function(status_reply)?)?;
-    redis.set("sha1hex", lua.create_function(sha1hex)?)?;
+    redis.set("sha1hex", with_desk(lua, desk, sha1hex)?)?;
     redis.set("log", with_desk(lua, desk, log)?)?;
     redis.set("setresp", with_desk(lua, desk, setresp)?)?;
     redis.set("set_repl", lua.create_function(set_repl)?)?;
@@ -169,7 +169,9 @@ fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     Ok(Value::Table(table))
 }
 
-fn sha1hex(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
+fn sha1hex(lua: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<Value> {
+    // A long text takes time.
+    watch::check(lua, desk)?;
     if args.len() != 1 {
         return Err(raised("wrong number of arguments").into());
     }

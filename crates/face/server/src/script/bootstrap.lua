@@ -82,6 +82,16 @@ local function check_table(value, name)
   end
 end
 
+-- A table that scripts may change: Lua's own functions would write to the proxy of one that they may not.
+local function check_own_table(value, name)
+  if type(value) ~= "table" then
+    error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
+  end
+  if real[value] then
+    error(READONLY, 0)
+  end
+end
+
 -- A whole number of 32 bits, or `default` for nil.
 local function check_whole(value, default, number, name)
   if value == nil then
@@ -242,7 +252,21 @@ function globals.load(pieces, name)
   return globals.loadstring(concat(all), name or "=(load)")
 end
 
-local coroutines = copy(coroutine, { "create", "running", "status", "wrap", "yield" })
+local coroutines = copy(coroutine, { "running", "status", "yield" })
+-- Each coroutine counts its instructions anew.
+local create, wrap = coroutine.create, coroutine.wrap
+function coroutines.create(f)
+  check()
+  local made = create(f)
+  return made
+end
+
+function coroutines.wrap(f)
+  check()
+  local made = wrap(f)
+  return made
+end
+
 function coroutines.resume(...)
   return settle(resume(...))
 end
@@ -340,8 +364,21 @@ local LITTLE = 10000
 local tables = table
 local insert, remove, sort = table.insert, table.remove, table.sort
 
+local maxn = table.maxn
+function tables.maxn(...)
+  check()
+  local result = maxn(...)
+  return result
+end
+
+function tables.concat(...)
+  check()
+  local result = concat(...)
+  return result
+end
+
 function tables.insert(list, ...)
-  check_table(list, "insert")
+  check_own_table(list, "insert")
   local count = select("#", ...)
   if count == 1 then
     return insert(list, (...))
@@ -365,7 +402,7 @@ function tables.insert(list, ...)
 end
 
 function tables.remove(list, position)
-  check_table(list, "remove")
+  check_own_table(list, "remove")
   local last = #list
   position = check_whole(position, last, 2, "remove")
   if last - position <= LITTLE then
@@ -459,7 +496,7 @@ local function sort_part(list, low, high, less, level)
 end
 
 function tables.sort(list, less)
-  check_table(list, "sort")
+  check_own_table(list, "sort")
   if less ~= nil then
     check_type(less, "function", 2, "sort")
   end
@@ -554,6 +591,8 @@ end
 
 function exports.run_function(library, name, keys, arguments)
   restart_collector()
+  -- A load that was broken off may have left the other ones.
+  library_metatable.__index = library_globals
   local f = libraries[library][name]
   local ok, result = xpcall(function() return f(keys, arguments) end, locate)
   return ok, result

@@ -235,7 +235,8 @@ fn register(
     }
 }
 
-/// Branches that code may have: Lua's parser takes time by the square of their number, and cannot be interrupted.
+/// Branches that code may have, and operators that make some: Lua's parser takes time by the square of their number, and
+/// cannot be interrupted.
 const BRANCHES_MAX: usize = 10_000;
 
 /// The error of code that has more.
@@ -243,13 +244,12 @@ const TANGLED: &[u8] = b"control structure too long";
 
 /// Whether code has more branches than that.
 fn is_tangled(code: &[u8]) -> bool {
-    let words = [&b"elseif"[..], b"break"];
-    code.len() > BRANCHES_MAX * 5
-        && words
-            .iter()
-            .map(|word| code.windows(word.len()).filter(|part| part == word).count())
-            .sum::<usize>()
-            > BRANCHES_MAX
+    if code.len() <= 2 * BRANCHES_MAX {
+        return false;
+    }
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let is_branch = |word: &&[u8]| [&b"elseif"[..], b"break", b"or", b"and"].contains(word);
+    code.split(|byte| !is_of_name(byte)).filter(is_branch).count() > BRANCHES_MAX
 }
 
 /// Compiles code; `Err`: why that fails.

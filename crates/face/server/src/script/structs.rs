@@ -216,7 +216,7 @@ fn unpack(lua: &Lua, limits: &Limits<'_>, mut args: MultiValue) -> mlua::Result<
         None | Some(Value::Nil) => 1.0,
         Some(_) => number(lua, &args, 2, "unpack")?,
     };
-    if position < 1.0 {
+    if position.is_nan() || position < 1.0 {
         return Err(bad_argument(lua, 3, "unpack", "offset must be 1 or greater"));
     }
     let mut at = position as usize - 1;

@@ -1312,12 +1312,13 @@ fn commit(
     data_bytes: Option<&DataBytes>,
     is_bookkeeping: bool,
 ) -> Result<()> {
-    let growth = data_bytes.map(|_| batch.growth()).transpose()?;
+    // What replaces a record that cannot be read is written all the same, and has the records added up anew.
+    let growth = data_bytes.and_then(|_| batch.growth().unwrap_or(None));
     match is_bookkeeping {
         true => batch.commit_bookkeeping_and_clear(Durability::Deferred)?,
         false => batch.commit_and_clear(Durability::Deferred)?,
     }
-    match (data_bytes, growth.flatten()) {
+    match (data_bytes, growth) {
         (Some(data_bytes), Some(growth)) => data_bytes.add(growth),
         (Some(data_bytes), None) => data_bytes.forget(),
         (None, _) => {}

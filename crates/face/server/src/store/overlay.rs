@@ -203,6 +203,13 @@ impl Overlay {
     }
 
     pub(super) fn clear(&mut self, place: usize) {
+        let is_clear = |changes: &Changes| changes.cleared && changes.keys.is_empty();
+        let has_other = self.elements.get(&place).is_some_and(|changes| !changes.is_empty())
+            || self.field_deadlines.contains_key(&place)
+            || self.dropped.iter().any(|of| of.place == place);
+        if self.databases.get(&place).is_some_and(is_clear) && !has_other {
+            return;
+        }
         self.is_asked_for = true;
         self.forget_elements(place, &[]);
         if self.undo.is_some() {

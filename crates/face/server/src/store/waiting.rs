@@ -14,11 +14,10 @@ impl Store {
     /// Ends a wait for a key. If its part is elsewhere, nothing happens, and the answer is false.
     pub(crate) fn end_wait(&mut self, key: &Key, number: u64) -> bool {
         let partition = self.partition_of(&key.1);
-        let is_alone = self.parts.len() == 1;
         let Some(part) = &mut self.parts[partition] else { return false };
         part.waiters.remove(key, number);
-        // A client of another thread may have been woken, and go without taking anything.
-        self.has_ready |= !is_alone && part.waiters.touch(key.0, &key.1);
+        // The client may have been woken, or kept others waiting, and go without taking anything.
+        self.has_ready |= part.waiters.touch(key.0, &key.1);
         true
     }
 

@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream as Probe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use mio::net::{UnixListener, UnixStream};
 use rustix::fs::FlockOperation;
@@ -29,7 +31,7 @@ impl UnixSocket {
     /// behind is replaced.
     pub(super) fn bind(path: &Path, mode: Option<u32>) -> io::Result<Self> {
         // Two servers that start find the same file: without the lock, the second would remove that of the first.
-        let _lock = lock_folder(path)?;
+        let _lock = lock_folder(path);
         remove_stale(path)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -77,13 +79,21 @@ fn prepare(path: &Path, mode: Option<u32>) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Locks the folder of a socket against other servers that start there, until the result is dropped.
-fn lock_folder(path: &Path) -> io::Result<File> {
+/// How long a start waits for another one in the same folder, in steps of 10 ms: who holds the lock for longer is no server.
+const LOCK_STEPS: usize = 300;
+
+/// Locks the folder of a socket against other servers that start there, until the result is dropped. Without a lock, as on
+/// some file systems, servers must not start at the same time.
+fn lock_folder(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
-    // Some file systems have no locks: there, servers must not start at the same time.
-    let _ = rustix::fs::flock(&folder, FlockOperation::LockExclusive);
-    Ok(folder)
+    let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    for _ in 0..LOCK_STEPS {
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => thread::sleep(Duration::from_millis(10)),
+            _ => break,
+        }
+    }
+    Some(folder)
 }
 
 /// Removes the socket of a server that has ended, and refuses if anything else is at its path.

@@ -17,6 +17,7 @@ on_threads! {
     what_waits_is_left_alone_by_values_of_other_types
     only_a_group_is_told_that_a_stream_is_gone
     a_client_that_goes_waits_no_more
+    a_client_that_is_killed_leaves_the_element_to_the_next
     wrong_words_are_refused
 }
 
@@ -270,6 +271,19 @@ fn a_client_that_goes_waits_no_more() {
     }
     wait_for_blocked(&server, 0);
     other.check(&[("RPUSH a 1", ":1"), ("LLEN a", ":1")]);
+}
+
+fn a_client_that_is_killed_leaves_the_element_to_the_next() {
+    let server = Running::start();
+    let (mut first, mut second, mut other) = (server.client(), server.client(), server.client());
+    let id = first.ask("CLIENT ID");
+    let id = id.trim_start_matches(':');
+    first.send_line("BLPOP k 0");
+    wait_for_blocked(&server, 1);
+    second.send_line("BLPOP k 0");
+    wait_for_blocked(&server, 2);
+    other.send(format!("CLIENT KILL ID {id}\r\nRPUSH k v\r\n").as_bytes());
+    assert_eq!(second.reply(), "[\"k\", \"v\"]");
 }
 
 fn wrong_words_are_refused() {

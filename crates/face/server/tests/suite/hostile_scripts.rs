@@ -58,6 +58,18 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("return table.concat({1, 2}, ',', -2147483648, 2147483647)", "invalid value (nil)"),
     ("local t = {1, 2, 3} return {table.remove(t, 1), table.remove(t, -2147483648), #t}", "[:1]"),
     ("return table.getn({1, 2})", ":2"),
+    ("table.insert(redis, 'mine') return redis[1]", "readonly table"),
+    ("table.insert(_G, 1, 'mine') return _G[1]", "readonly table"),
+    ("return table.remove(string)", "readonly table"),
+    ("table.sort(cjson)", "readonly table"),
+    ("return struct.unpack('b', 'x', 0 / 0)", "offset must be 1"),
+    ("return loadstring('return a' .. (' or a'):rep(1e5)) == nil", ":1"),
+    ("return loadstring('return a' .. (' and a'):rep(1e5)) == nil", ":1"),
+    ("return loadstring('return 1' .. (' --for'):rep(1e5))()", ":1"),
+    (
+        "local co = coroutine.create(function() return 7 end) local _, n = coroutine.resume(co) return n",
+        ":7",
+    ),
     ("return struct.unpack('B', 'abc', 1e300)", "too short"),
     ("return struct.pack('c2147483647', 'x')", "too short"),
     ("return struct.size('c2147483647c2147483647')", "too large"),
@@ -285,6 +297,8 @@ const ENDLESS: &[&str] = &[
     "local t = {1} for n = 1, 60 do t = {t, t} end while true do pcall(cjson.encode, t) end",
     "local co = coroutine.wrap(function() while true do coroutine.yield() end end) while true do co() end",
     "xpcall(function() while true do end end, function() while true do end end) while true do end",
+    "local function f(n) if n > 0 then for i = 1, 50 do coroutine.wrap(f)(n - 1) end end end f(20)",
+    "local s = ('x'):rep(1e7) while true do redis.sha1hex(s) end",
 ];
 
 fn work_without_instructions_is_ended() {

@@ -93,8 +93,9 @@ pub(super) fn rewrite(call: &mut Call<'_>) -> Outcome {
             change: change_of(&settings.changed, parameter.name),
         })
         .collect();
-    let users = settings.acl_file.is_none().then(|| users_to_write(call)).flatten();
-    let rewritten = config_file::rewrite(&file, &values, users.as_deref());
+    let users = settings.acl_file.is_none().then(|| users_to_write(call));
+    let users = users.as_ref().map(|(users, are_others)| (&users[..], *are_others));
+    let rewritten = config_file::rewrite(&file, &values, users);
     rewritten.map_err(|error| format!("ERR Rewriting config file: {error}"))?;
     call.reply().ok();
     Ok(())
@@ -126,13 +127,14 @@ fn change_of(changed: &BTreeSet<&str>, name: &str) -> config_file::Change {
     }
 }
 
-/// The users, as they are written to the config file, unless they are those that a server without it would have.
-fn users_to_write(call: &Call<'_>) -> Option<Vec<Vec<u8>>> {
+/// The users, as they are written to the config file, and whether they are others than those that a server without it would
+/// have: then they need no lines.
+fn users_to_write(call: &Call<'_>) -> (Vec<Vec<u8>>, bool) {
     let texts = |acl: &Acl| acl.iter().map(|user| user.describe()).collect::<Vec<_>>();
     let users = texts(&call.service.acl);
     let initial = Acl::new(call.service.settings.requirepass.as_deref());
-    let has_lines = call.service.settings.has_user_lines;
-    (has_lines || users != texts(&initial)).then_some(users)
+    let are_others = users != texts(&initial);
+    (users, are_others)
 }
 
 pub(super) fn help(call: &mut Call<'_>) -> Outcome {
