@@ -66,7 +66,7 @@ impl Undo {
             }
             Self::Dropped(before) => (None, size_of_val(&before[..])),
             Self::Order(before) => {
-                (None, before.as_ref().map_or(0, |order| size_of_val(&order[..])))
+                (Some((5, 0, b"")), before.as_ref().map_or(0, |order| size_of_val(&order[..])))
             }
         }
     }
