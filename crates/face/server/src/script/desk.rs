@@ -129,10 +129,16 @@ impl Desk {
         }
     }
 
-    /// Limits the time of a library's code, which runs without a bell, or ends the limit.
-    pub(super) fn load_until(&self, time_max: Option<Duration>) {
+    /// Limits the time of a library's code, which runs without a bell, until [`Desk::rest`].
+    pub(super) fn load_until(&self, time_max: Duration) {
         self.began.set(Instant::now());
-        self.next_look.set(time_max.unwrap_or(Duration::MAX));
+        self.next_look.set(time_max);
+    }
+
+    /// Ends the limit of the code that ran. The server's own code in Lua, which keeps scripts between runs, has none: the
+    /// hook counts its instructions, too.
+    pub(super) fn rest(&self) {
+        self.next_look.set(Duration::MAX);
     }
 
     /// Rings the bell; false: no script runs.

@@ -216,6 +216,7 @@ fn execute(
         // An error of the script is no error of the scope.
         Ok((called, written))
     });
+    desk.rest();
     let failure = executor.failure.take();
     let undo = std::mem::replace(&mut executor.undo, Undo::Nothing);
     drop(executor);

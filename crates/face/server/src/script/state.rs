@@ -138,6 +138,7 @@ impl State {
         let function = compiled.map_err(|why| {
             Failure::quoting("ERR Error compiling script (new function): ", &why, "")
         })?;
+        debug_assert_eq!(self.desk.next_look.get(), Duration::MAX, "the last run has ended");
         let kept = self.exports.keep_script.call::<()>((sha1::text(&script.digest), function));
         kept.map_err(|error| failed(&error))?;
         self.compiled.insert(script.digest);
@@ -209,9 +210,9 @@ fn register(
         .map_err(|why| Failure::quoting("ERR Error compiling function: ", &why, ""))?;
     let callbacks = lua.create_table().map_err(|error| failed(&error))?;
     desk.registering.replace(Some(Registering { functions: Vec::new(), callbacks }));
-    desk.load_until(Some(LOADING_TIME_MAX));
+    desk.load_until(LOADING_TIME_MAX);
     let ran = exports.run_library.call::<(bool, Value)>(function);
-    desk.load_until(None);
+    desk.rest();
     let registered = desk.registering.replace(None);
     if desk.abort.replace(None).is_some() {
         watch::watch(lua, desk).map_err(|error| failed(&error))?;
