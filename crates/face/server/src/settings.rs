@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) tcp_keepalive: Option<Duration>,
     pub(crate) limits: Limits,
-    /// What is set for replicas, of which there are none.
+    /// The settings of replicas, of which there are none.
     pub(crate) replica_output: OutputLimits,
     /// Bytes that all clients may take together.
     pub(crate) client_memory_max: Option<usize>,

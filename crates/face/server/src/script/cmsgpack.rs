@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 
 use super::bit;
 use super::desk::Desk;
-use super::limits::Limits;
+use super::limits::{Limits, with_limits};
 use super::thrown::{bad_argument, fail, type_name};
 
 /// How deep tables are packed: those below are nil.
@@ -30,15 +30,6 @@ pub(super) fn table(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     table.set("unpack_one", with_limits(lua, desk, unpack_one)?)?;
     table.set("unpack_limit", with_limits(lua, desk, unpack_limit)?)?;
     Ok(table)
-}
-
-fn with_limits<R: mlua::IntoLuaMulti + 'static>(
-    lua: &Lua,
-    desk: &Rc<Desk>,
-    function: fn(&Lua, &Limits<'_>, MultiValue) -> mlua::Result<R>,
-) -> mlua::Result<Function> {
-    let desk = Rc::clone(desk);
-    lua.create_function(move |lua, args| function(lua, &Limits::new(lua, &desk), args))
 }
 
 fn pack(lua: &Lua, limits: &Limits<'_>, args: MultiValue) -> mlua::Result<Value> {

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use mlua::Lua;
+use mlua::{Function, Lua, MultiValue};
 
 use super::desk::Desk;
 use super::thrown::Thrown;
@@ -15,6 +15,16 @@ use super::watch;
 
 /// Steps between two looks at the clock.
 const STEPS: usize = 20_000;
+
+/// A function for scripts, whose calls have limits.
+pub(super) fn with_limits<R: mlua::IntoLuaMulti + 'static>(
+    lua: &Lua,
+    desk: &Rc<Desk>,
+    function: fn(&Lua, &Limits<'_>, MultiValue) -> mlua::Result<R>,
+) -> mlua::Result<Function> {
+    let desk = Rc::clone(desk);
+    lua.create_function(move |lua, args| function(lua, &Limits::new(lua, &desk), args))
+}
 
 /// The limits of one call.
 pub(super) struct Limits<'a> {

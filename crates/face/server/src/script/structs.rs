@@ -6,11 +6,11 @@
 
 use std::rc::Rc;
 
-use mlua::{Function, Lua, MultiValue, Table, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 
 use super::bit;
 use super::desk::Desk;
-use super::limits::Limits;
+use super::limits::{Limits, with_limits};
 use super::thrown::{bad_argument, fail, type_name};
 
 /// Bytes of the largest integer.
@@ -27,15 +27,6 @@ pub(super) fn table(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     table.set("unpack", with_limits(lua, desk, unpack)?)?;
     table.set("size", with_limits(lua, desk, size)?)?;
     Ok(table)
-}
-
-fn with_limits<R: mlua::IntoLuaMulti + 'static>(
-    lua: &Lua,
-    desk: &Rc<Desk>,
-    function: fn(&Lua, &Limits<'_>, MultiValue) -> mlua::Result<R>,
-) -> mlua::Result<Function> {
-    let desk = Rc::clone(desk);
-    lua.create_function(move |lua, args| function(lua, &Limits::new(lua, &desk), args))
 }
 
 /// A format that is read option by option.

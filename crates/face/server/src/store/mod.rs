@@ -1312,7 +1312,7 @@ fn commit(
     data_bytes: Option<&DataBytes>,
     is_bookkeeping: bool,
 ) -> Result<()> {
-    // What replaces a record that cannot be read is written all the same, and has the records added up anew.
+    // If a record that is replaced cannot be read, the batch is written all the same, and the records are added up anew.
     let growth = data_bytes.and_then(|_| batch.growth().unwrap_or(None));
     match is_bookkeeping {
         true => batch.commit_bookkeeping_and_clear(Durability::Deferred)?,

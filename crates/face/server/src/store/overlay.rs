@@ -26,7 +26,7 @@ pub(super) struct Overlay {
     pub(super) touched: Collections,
     /// The order of the databases, if it changed.
     pub(super) order: Option<Vec<usize>>,
-    /// What the changes behind a savepoint have replaced, if there is one.
+    /// The values that changes behind a savepoint have replaced, if there is one.
     pub(super) undo: Option<Undos>,
     /// Bytes that the changes take.
     pub(super) len: usize,

@@ -25,7 +25,7 @@ pub(super) enum Undo {
     Order(Option<Vec<usize>>),
 }
 
-/// What the changes behind a savepoint have replaced.
+/// The values that changes behind a savepoint have replaced.
 #[derive(Debug, Default)]
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct Undos {
@@ -43,7 +43,7 @@ type Id<'a> = (u8, usize, &'a [u8]);
 const NOTE_LEN: usize = 160;
 
 impl Undo {
-    /// What is noted once, and the bytes that it takes.
+    /// The key that is noted once, if it is of one, and the bytes that the note takes.
     fn parts(&self) -> (Option<Id<'_>>, usize) {
         match self {
             Self::Key(place, key, before) => {

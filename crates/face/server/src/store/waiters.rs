@@ -29,7 +29,7 @@ impl From<Type> for Awaited {
 pub(crate) struct Waiter {
     /// The number of the wait: who waits longer has a lower one.
     pub(crate) number: u64,
-    /// What it waits for.
+    /// The value that the client waits for.
     pub(crate) of: Awaited,
     /// The thread that serves its connection, and the connection's place there.
     pub(crate) thread: usize,

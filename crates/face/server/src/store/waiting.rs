@@ -21,7 +21,7 @@ impl Store {
         true
     }
 
-    /// The keys that were changed for which clients wait. While these have their turns nobody else has: until
+    /// The keys that were changed for which clients wait. While their clients have their turns, no other client has one: until
     /// [`Store::end_turns`] it is as if keys were ready.
     pub(crate) fn take_ready(&mut self) -> Vec<Key> {
         let parts = self.parts.iter_mut().flatten();

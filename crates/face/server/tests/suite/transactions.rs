@@ -40,7 +40,7 @@ fn a_swap_with_what_has_expired_is_no_change() {
             ("EXEC", "[+PONG]"),
         ]);
     }
-    // What was there when the watch began, and has expired since, has changed.
+    // A key that was there when the watch began, and has expired since, has changed.
     client.ask("FLUSHALL");
     client.check(&[("SET x v", "+OK"), ("WATCH x", "+OK")]);
     other.check(&[("SELECT 1", "+OK"), ("PEXPIRE x 1", ":1")]);
