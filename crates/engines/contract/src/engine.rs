@@ -64,7 +64,7 @@ pub trait Engine: Send + Sync {
     /// With [`Durability::Immediate`] the operations are durable in the pool's domain on return.
     /// With [`Durability::Deferred`] they are visible on return and durable after the next
     /// [`Engine::sync`]; a crash before it leaves a prefix of the deferred writes of each partition.
-    /// A batch on several partitions is durable on return in any case.
+    /// Of a batch on several partitions, it leaves all or nothing, and an engine may make such a batch durable on return.
     ///
     /// # Errors
     /// [`crate::Error::NoSuchKeySpace`], [`crate::Error::KeyTooLong`], [`crate::Error::ValueTooLong`],

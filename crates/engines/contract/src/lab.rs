@@ -44,6 +44,9 @@ pub struct Variant {
     pub works_ahead: bool,
     /// Whether several threads call it, under a deterministic scheduler, in place of one that lives through histories.
     pub is_concurrent: bool,
+    /// Whether deferred writes have one order over all partitions, of which a crash leaves a prefix; else each partition
+    /// has its own.
+    pub has_one_log: bool,
     /// Its part of the time, in proportion to the others.
     pub share: u64,
 }
@@ -83,6 +86,7 @@ impl Variant {
             snapshots_index: false,
             works_ahead: false,
             is_concurrent: false,
+            has_one_log: false,
             share: 1,
         }
     }

@@ -87,6 +87,11 @@ impl Encoded {
         self.key_bytes
     }
 
+    /// Whether it has records of several trees.
+    pub(crate) fn spans_trees(&self) -> bool {
+        self.fragments().windows(2).any(|pair| pair[0].tree != pair[1].tree)
+    }
+
     pub(crate) fn fragments(&self) -> &[Fragment] {
         &self.fragments[..self.used]
     }

@@ -196,7 +196,7 @@ impl Lsm {
             !expected.is_empty() || ops.iter().any(|op| matches!(op, Op::DeleteRange { .. }));
         if !in_turn {
             self.encode(ops, large, encoded)?;
-            let durability = self.durability(encoded, durability);
+            let durability = self.durability(encoded.spans_trees(), durability);
             return match &self.store.batching {
                 Some(batching) if durability == Durability::Immediate => {
                     batching.commit(&self.store, encoded).map(drop)
@@ -213,17 +213,18 @@ impl Lsm {
                 .try_for_each(|expected| validate(&self.store, &self.partitioning, expected))?;
             self.encode(ops, large, encoded)
         };
-        // A batch that spans trees is durable on return; which trees it will be on is not known yet.
+        // Which trees the batch will be on is not known yet.
         let may_span = !ops.is_empty() && self.store.trees.len() > 1;
-        let durability = if may_span { Durability::Immediate } else { durability };
+        let durability = self.durability(may_span, durability);
         self.store.commit_prepared(encoded, bytes, durability, Some(&prepare)).map(drop)
     }
 
-    /// Returns when a batch is durable: one on several trees, on return.
-    fn durability(&self, encoded: &Encoded, durability: Durability) -> Durability {
-        let first = encoded.fragments().first().map(|fragment| fragment.tree);
-        let several = encoded.fragments().iter().any(|fragment| Some(fragment.tree) != first);
-        if several { Durability::Immediate } else { durability }
+    /// Returns when a batch is durable. In a log it is one record, which is there whole or not, so that it waits for a
+    /// sync if that was asked for. Without a log its fragments are in the zones of several memtables: then one on several
+    /// trees is durable on return.
+    fn durability(&self, spans_trees: bool, durability: Durability) -> Durability {
+        let is_logged = self.store.wal.is_some();
+        if spans_trees && !is_logged { Durability::Immediate } else { durability }
     }
 
     /// Encodes operations. Removals of ranges depend on the keys that are there and on earlier puts of the batch: they

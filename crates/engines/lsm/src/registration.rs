@@ -79,13 +79,19 @@ fn working(variant: Variant) -> Variant {
     Variant { works_ahead: true, ..variant }
 }
 
+/// The variant of a plan.
+fn planned(name: String, options: EngineOptions) -> Variant {
+    let has_one_log = options.own.get::<LsmOptions>().durable == Durable::Log;
+    working(Variant { has_one_log, ..Variant::new(name, options) })
+}
+
 fn crash_variants() -> Vec<Variant> {
     let mut all = Vec::new();
     for (kind, kinds, share) in LEVELLED {
         for (name, durable, trees, points) in PLANS {
             let options = options(LsmOptions::for_lab(durable, points), trees);
-            let variant = Variant::new(format!("{name}-{kind}"), options);
-            all.push(working(Variant { kinds, share, ..variant }));
+            let variant = planned(format!("{name}-{kind}"), options);
+            all.push(Variant { kinds, share, ..variant });
         }
     }
     for (kind, kinds) in [("few", &[Kind::Few]), ("mixed", &[Kind::Mixed])] {
@@ -94,8 +100,8 @@ fn crash_variants() -> Vec<Variant> {
                 large_value_bytes: Some(LARGE_VALUE_BYTES),
                 ..LsmOptions::for_lab(durable, points)
             };
-            let variant = Variant::new(format!("{name}-{kind}-values"), options(lsm, trees));
-            all.push(working(Variant { kinds, share: VALUES_SHARE, ..variant }));
+            let variant = planned(format!("{name}-{kind}-values"), options(lsm, trees));
+            all.push(Variant { kinds, share: VALUES_SHARE, ..variant });
         }
     }
     let (pool, trailing) = (Durable::Pool, CommitPoints::Trailing);

@@ -648,7 +648,7 @@ where
     }
 
     fn parts_of(&self, world: &World, step: &Step) -> Option<(Vec<usize>, bool)> {
-        if self.partitioning.count() == 1 {
+        if self.partitioning.count() == 1 || self.variant.has_one_log {
             return None;
         }
         match step {

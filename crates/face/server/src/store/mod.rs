@@ -766,7 +766,7 @@ impl Store {
             // Expired keys stay, and stay due, if they cannot be removed.
             Err(_) if !overlay.is_asked_for => return Ok(()),
             Err(error) => {
-                // Changes to several partitions are synced with them: if that failed, the next sync tells.
+                // An engine may sync changes to several partitions with them: if that failed, the next sync tells.
                 if !error.lacks_space() {
                     self.parts.iter_mut().flatten().for_each(|part| part.unsynced = true);
                 }
