@@ -143,7 +143,7 @@ impl Look {
     /// for longer.
     fn control(of: Histories, budget: u64) -> Self {
         let is_shallow = of.name().starts_with("betree") || of == Histories::DeepNvmLog;
-        let recoveries_max = if is_shallow { 2000 } else { 10_000 };
+        let recoveries_max = if is_shallow { 1000 } else { 3000 };
         Self { histories: budget, recoveries_max, images_max: 300, is_shallow }
     }
 

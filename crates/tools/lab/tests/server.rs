@@ -62,9 +62,9 @@ fn jobs(rules: &[Rules]) -> Vec<(Collections, Rules)> {
 
 #[test]
 fn collections_come_back_from_power_cuts() {
-    let seeds: Vec<_> = seeds(number("HALITE_LAB_SEEDS").unwrap_or(3)).collect();
+    let seeds: Vec<_> = seeds(number("HALITE_LAB_SEEDS").unwrap_or(2)).collect();
     let rules = if is_deep("server") { &Rules::ALL[..] } else { &[Rules::Memory] };
-    let images = number("HALITE_LAB_IMAGES").unwrap_or(60);
+    let images = number("HALITE_LAB_IMAGES").unwrap_or(40);
     for (server, rules) in jobs(rules) {
         let start = Instant::now();
         let tally = explore(&server, rules, &seeds, images);

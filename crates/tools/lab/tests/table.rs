@@ -23,7 +23,7 @@ use testbed::Partitions;
 const RULES: [Rules; 2] = [Rules::PageCache, Rules::FailingSyncs];
 
 /// Histories under each set of rules.
-const HISTORIES: u64 = 12;
+const HISTORIES: u64 = 6;
 
 /// Histories of subjects in a heap: under caches that persist, each store is a crash point.
 fn first_look(rules: Rules) -> u64 {
@@ -38,7 +38,7 @@ fn survives_few<S: Subject>(subject: &S, rules: Rules) {
 
 /// Explores so many histories, unless the environment says how many.
 fn survives<S: Subject>(subject: &S, rules: Rules, histories: u64) {
-    let effort = Effort { history_images_max: 600, ..Effort::default() };
+    let effort = Effort { history_images_max: 300, ..Effort::default() };
     explore(subject, rules, histories, effort);
 }
 

@@ -60,17 +60,17 @@ fn survive(kind: &str, fixed: u64, images: u64) {
 
 #[test]
 fn few_writes() {
-    survive("few", 2, 140);
+    survive("few", 2, 60);
 }
 
 #[test]
 fn mixed_histories() {
-    survive("mixed", 1, 40);
+    survive("mixed", 1, 20);
 }
 
 #[test]
 fn full_memtables() {
-    survive("levels", 1, 60);
+    survive("levels", 1, 30);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub fn random_histories_survive_reopening(factory: &dyn Factory) -> Check {
 
 fn run(factory: &dyn Factory, reopening: bool) -> Check {
     let config = Config {
-        cases: if super::is_deep() { 96 } else { 24 },
+        cases: if super::is_deep() { 48 } else { 24 },
         max_shrink_time: 60_000,
         failure_persistence: None,
         ..Config::default()

@@ -24,7 +24,7 @@ pub fn overwriting_large_values_forever_does_not_fill_the_pool(factory: &dyn Fac
     overwrite(factory, 40, 600_000)
 }
 
-/// A queue: keys are put at one end and deleted at the other, one by one and by ranges, until four
+/// A queue: keys are put at one end and deleted at the other, one by one and by ranges, until three
 /// pools are written, or two.
 ///
 /// # Errors
@@ -35,7 +35,7 @@ pub fn writing_and_deleting_forever_does_not_fill_the_pool(factory: &dyn Factory
     let store = Store::new(factory, POOL)?;
     let engine = store.engine();
     let space = engine.key_space("queue")?;
-    let pools = if super::is_deep() { 4 } else { 2 };
+    let pools = if super::is_deep() { 3 } else { 2 };
     let end = pools * POOL / LEN as u64;
     for number in 0..end {
         let bytes = value(number, LEN);
@@ -66,7 +66,7 @@ fn overwrite(factory: &dyn Factory, keys: u64, len_max: u64) -> Check {
     let (space, model_space) = (engine.key_space("values")?, model.key_space("values")?);
     let mut random = Rng::with_seed(keys);
     let mut written = 0;
-    let pools = if super::is_deep() { 10 } else { 3 };
+    let pools = if super::is_deep() { 5 } else { 3 };
     while written < pools * POOL {
         // Half of the writes go to a tenth of the keys, so that blocks die unevenly.
         let hot = random.u64(..2) == 0;

@@ -11,7 +11,7 @@ use halite_lab::{Budget, Plan, Rules, explore, mutate, place};
 const SOURCE: &str = "crates/shared/blocks/src/cell/";
 
 /// Histories of each job.
-const HISTORIES: u64 = 12;
+const HISTORIES: u64 = 6;
 
 /// Histories in which a mutant may hide.
 const HISTORIES_MAX: u64 = 300;

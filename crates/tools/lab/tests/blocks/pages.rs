@@ -15,7 +15,7 @@ use halite_lab::blocks::pages::Pages;
 use halite_lab::{Budget, Explorer, Job, Plan, Rules, Score, Subject, mutate, place};
 
 /// Histories of each store, under each set of rules.
-const HISTORIES: u64 = 60;
+const HISTORIES: u64 = 30;
 
 /// Histories in which a mutant may hide. Most show in the first.
 const HISTORIES_MAX: u64 = 1500;
@@ -26,7 +26,7 @@ fn survives<S: PageStore + 'static>(subject: &Pages<S>) {
     for rules in RULES {
         let mut explorer = Explorer::new(subject, rules, halite_lab::Effort::default());
         let histories =
-            if halite_contract::lab::is_deep("blocks") { HISTORIES } else { HISTORIES / 6 };
+            if halite_contract::lab::is_deep("blocks") { HISTORIES } else { HISTORIES / 3 };
         for seed in 0..histories {
             if let Some(violation) = explorer.explore(seed) {
                 let (story, _) = explorer.replay(&violation.case);
