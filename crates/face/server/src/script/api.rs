@@ -6,6 +6,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::desk::{Abort, Desk, Errand, LOGGED_LEN_MAX};
 use super::from_lua::trimmed;
+use super::lifted::Lifted;
 use super::limits::Limits;
 use super::thrown::{Thrown, error_table};
 use super::{library, number, sha1, to_lua, watch};
@@ -111,7 +112,7 @@ fn call(
     let reply = desk.reply.borrow();
     match to_lua::error_text(&reply) {
         Some(text) => Ok(Err(text.to_vec())),
-        None => to_lua::to_lua(lua, &reply).map(Ok),
+        None => to_lua::to_lua(lua, &reply, &Lifted::new(lua, desk)?).map(Ok),
     }
 }
 

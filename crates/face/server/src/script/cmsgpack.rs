@@ -6,6 +6,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::bit;
 use super::desk::Desk;
+use super::lifted::Lifted;
 use super::limits::{Limits, with_limits};
 use super::thrown::{bad_argument, fail, type_name};
 
@@ -223,7 +224,8 @@ fn unpack_values(
         let why = format!("Start offset {offset} greater than input length {len}.");
         return Err(fail(lua, why));
     }
-    let mut reader = Reader { lua, limits, bytes, at: offset as usize };
+    let lifted = limits.lift()?;
+    let mut reader = Reader { lua, limits, lifted: &lifted, bytes, at: offset as usize };
     let mut values = MultiValue::new();
     let limit = if limit == 0 { usize::MAX } else { limit as usize };
     while reader.at < len && values.len() < limit {
@@ -258,6 +260,7 @@ impl From<mlua::Error> for Wrong {
 struct Reader<'a> {
     lua: &'a Lua,
     limits: &'a Limits<'a>,
+    lifted: &'a Lifted<'a>,
     bytes: &'a [u8],
     at: usize,
 }
@@ -285,6 +288,7 @@ impl<'a> Reader<'a> {
             return Err(Wrong::Format);
         }
         self.limits.step(10)?;
+        self.lifted.check()?;
         let mark = self.take(1)?[0];
         match mark {
             0..0x80 => Ok(Value::Number(f64::from(mark))),

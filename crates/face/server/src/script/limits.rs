@@ -10,6 +10,7 @@ use std::rc::Rc;
 use mlua::{Function, Lua, MultiValue};
 
 use super::desk::Desk;
+use super::lifted::Lifted;
 use super::thrown::Thrown;
 use super::watch;
 
@@ -36,6 +37,11 @@ pub(super) struct Limits<'a> {
 impl<'a> Limits<'a> {
     pub(super) fn new(lua: &'a Lua, desk: &'a Rc<Desk>) -> Self {
         Self { lua, desk, steps: Cell::new(0) }
+    }
+
+    /// Lifts the limit of the state's memory, while a value is made of bytes.
+    pub(super) fn lift(&self) -> mlua::Result<Lifted<'a>> {
+        Lifted::new(self.lua, self.desk)
     }
 
     /// Counts steps; fails if the script must not go on.

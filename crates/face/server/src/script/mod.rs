@@ -27,6 +27,7 @@ mod executor;
 pub(crate) mod flags;
 mod from_lua;
 pub(crate) mod library;
+mod lifted;
 mod limits;
 mod number;
 mod pattern;

@@ -11,6 +11,7 @@ use super::executor::{Executor, LOOK, Undo};
 use super::flags::ScriptFlags;
 use super::from_lua::{self, from_lua};
 use super::library::{FunctionInfo, Library};
+use super::lifted::Lifted;
 use super::limits::Limits;
 use super::registry::Script;
 use super::sha1;
@@ -154,8 +155,7 @@ fn execute(
 ) -> Result<(), Failed> {
     let desk = std::rc::Rc::clone(&state.desk);
     desk.clear(Instant::now(), first_look(call.service));
-    let tables =
-        table_of(&state.lua, keys).and_then(|keys| Ok((keys, table_of(&state.lua, args)?)));
+    let tables = tables_of(&state.lua, &desk, keys, args);
     let (keys, args) = tables.map_err(|error| (failed(&error), true))?;
     let Some(mut client) = state.client.take() else {
         return Err(("ERR Script aborted.".into(), true));
@@ -329,10 +329,21 @@ fn first_look(service: &Service) -> Duration {
 }
 
 /// A table of words.
-fn table_of(lua: &Lua, words: Args<'_>) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(words.len(), 0)?;
-    for (index, word) in words.iter().enumerate() {
-        table.raw_set(index + 1, lua.create_string(word)?)?;
-    }
-    Ok(table)
+/// The keys and the arguments of a run, as it finds them in `KEYS` and `ARGV`.
+fn tables_of(
+    lua: &Lua,
+    desk: &Desk,
+    keys: Args<'_>,
+    args: Args<'_>,
+) -> mlua::Result<(Table, Table)> {
+    let lifted = Lifted::new(lua, desk)?;
+    let table_of = |words: Args<'_>| -> mlua::Result<Table> {
+        let table = lua.create_table_with_capacity(words.len(), 0)?;
+        for (index, word) in words.iter().enumerate() {
+            lifted.check()?;
+            table.raw_set(index + 1, lua.create_string(word)?)?;
+        }
+        Ok(table)
+    };
+    Ok((table_of(keys)?, table_of(args)?))
 }

@@ -2,9 +2,11 @@
 
 use mlua::{Lua, Table, Value};
 
+use super::lifted::Lifted;
+
 /// The value of the reply at the front of `bytes`.
-pub(super) fn to_lua(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
-    Reader { lua, bytes, at: 0 }.value()
+pub(super) fn to_lua(lua: &Lua, bytes: &[u8], lifted: &Lifted<'_>) -> mlua::Result<Value> {
+    Reader { lua, bytes, at: 0, lifted }.value()
 }
 
 /// The text of a reply that is an error.
@@ -16,10 +18,12 @@ struct Reader<'a> {
     lua: &'a Lua,
     bytes: &'a [u8],
     at: usize,
+    lifted: &'a Lifted<'a>,
 }
 
 impl<'a> Reader<'a> {
     fn value(&mut self) -> mlua::Result<Value> {
+        self.lifted.check()?;
         let line = self.line()?;
         let (&mark, text) = line.split_first().ok_or_else(broken)?;
         match mark {
@@ -52,7 +56,7 @@ impl<'a> Reader<'a> {
             b'%' => {
                 let pairs = self.table()?;
                 for _ in 0..number(text)? {
-                    let key = self.value()?;
+                    let key = self.key()?;
                     pairs.raw_set(key, self.value()?)?;
                 }
                 self.wrap("map", Value::Table(pairs))
@@ -67,11 +71,19 @@ impl<'a> Reader<'a> {
             b'~' => {
                 let members = self.table()?;
                 for _ in 0..number(text)? {
-                    members.raw_set(self.value()?, true)?;
+                    members.raw_set(self.key()?, true)?;
                 }
                 self.wrap("set", Value::Table(members))
             }
             _ => Err(broken()),
+        }
+    }
+
+    /// A value that a table can have for a key. Numbers of replies are integers, or within tables.
+    fn key(&mut self) -> mlua::Result<Value> {
+        match self.value()? {
+            Value::Nil => Err(broken()),
+            key => Ok(key),
         }
     }
 
@@ -133,6 +145,7 @@ fn broken() -> mlua::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::desk::Desk;
 
     #[test]
     fn replies_are_values() {
@@ -146,10 +159,29 @@ mod tests {
         );
         let bytes = b"*12\r\n:5\r\n$4\r\na\r\nb\r\n$-1\r\n+OK\r\n-ERR x\r\n#t\r\n,1.5\r\n%1\r\n$1\r\nk\r\n:1\r\n\
             ~1\r\n$1\r\nm\r\n(123\r\n=6\r\ntxt:hi\r\n|1\r\n+a\r\n:1\r\n:7\r\n";
-        let value = to_lua(&lua, bytes).unwrap();
+        let desk = Desk::new();
+        let lifted = || Lifted::new(&lua, &desk).unwrap();
+        let value = to_lua(&lua, bytes, &lifted()).unwrap();
         assert!(check.into_function().unwrap().call::<bool>(value).unwrap());
         for len in 0..bytes.len() - 2 {
-            assert!(to_lua(&lua, &bytes[..len]).is_err(), "{len}");
+            assert!(to_lua(&lua, &bytes[..len], &lifted()).is_err(), "{len}");
         }
+        for nil in [&b"%1\r\n_\r\n:1\r\n"[..], b"~1\r\n_\r\n"] {
+            assert!(to_lua(&lua, nil, &lifted()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_reply_that_the_state_has_no_room_for_is_refused_as_it_is_read() {
+        let lua = Lua::new();
+        let desk = Desk::new();
+        desk.memory_max.set(lua.used_memory() + 100_000);
+        lua.set_memory_limit(desk.memory_max.get()).unwrap();
+        let bytes = [&b"*1000000\r\n"[..], &b"*0\r\n".repeat(1_000_000)].concat();
+        let refused = to_lua(&lua, &bytes, &Lifted::new(&lua, &desk).unwrap());
+        assert!(matches!(refused, Err(mlua::Error::MemoryError(_))));
+        lua.gc_collect().unwrap();
+        let grow = lua.load("local t = {} for n = 1, 1e6 do t[n] = {} end").exec();
+        assert!(matches!(grow, Err(mlua::Error::MemoryError(_))), "the limit is there again");
     }
 }

@@ -2,6 +2,7 @@
 
 use mlua::{LightUserData, Lua, Value};
 
+use super::super::lifted::Lifted;
 use super::super::limits::Limits;
 use super::{DEPTH_MAX, Options, Wrong};
 
@@ -18,7 +19,8 @@ pub(super) fn decode(
         let why = "JSON parser does not support UTF-16 or UTF-32";
         return Err(Wrong::Text(why.to_owned()));
     }
-    let mut parser = Parser { lua, options, limits, text, at: 0 };
+    let lifted = limits.lift()?;
+    let mut parser = Parser { lua, options, limits, lifted: &lifted, text, at: 0 };
     let first = parser.next();
     let value = parser.value(first, 0)?;
     match parser.next() {
@@ -72,6 +74,7 @@ struct Parser<'a> {
     lua: &'a Lua,
     options: &'a Options,
     limits: &'a Limits<'a>,
+    lifted: &'a Lifted<'a>,
     text: &'a [u8],
     at: usize,
 }
@@ -79,6 +82,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn value(&mut self, token: Placed, depth: i64) -> Result<Value> {
         self.limits.step(10)?;
+        self.lifted.check()?;
         match token {
             (_, Token::String(text)) => Ok(Value::String(self.lua.create_string(text)?)),
             (_, Token::Number(number)) => Ok(Value::Number(number)),
