@@ -109,7 +109,7 @@ fn count(db: &Halite, values: &KeySpace, elements: &KeySpace, census: &mut Censu
         }
         let may_be_empty = stored.first() == Some(&Type::Stream.tag());
         let is_sorted_set = stored.first() == Some(&Type::SortedSet.tag());
-        let has_order = is_sorted_set.then(|| has_order(&stored)).unwrap_or(Some(false));
+        let has_order = if is_sorted_set { has_order(&stored) } else { Some(false) };
         if has_order.is_none() {
             census.fault(|| format!("{space}: `{}` has an unknown form", key.escape_ascii()));
         }
