@@ -74,6 +74,7 @@ mod migration;
 mod monitor;
 mod notifications;
 mod number;
+mod order_ends;
 mod output;
 mod partition_set;
 mod pause;

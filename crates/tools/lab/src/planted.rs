@@ -427,6 +427,10 @@ bugs! {
         "A large collection is replaced by another value, and its elements stay.";
     "server.expired-elements-stay" "server/src/store/mod.rs", Server("server-indexlog"), Memory, 60,
         "A large collection expires, and its elements stay.";
+    "server.order-record-not-written" "server/src/collection/sorted_set/stored.rs", Server("server-lsm"), Memory, 20,
+        "A member of a sorted set whose order is stored gets a score, and its order gets no record.";
+    "server.order-record-not-removed" "server/src/collection/sorted_set/stored.rs", Server("server-lsm"), Memory, 20,
+        "A member of a sorted set whose order is stored loses its score, and its order keeps the record.";
     "server.first-partition-synced-alone" "server/src/store/mod.rs", Server("server-partitions"), Memory, 20,
         "Of several partitions with writes, only the first is synced before the reply.";
     "server.moved-without-note" "server/src/store/rehoming.rs", Server("server-rehoming"), Memory, 100,

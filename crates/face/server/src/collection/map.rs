@@ -1,12 +1,8 @@
 //! Fields with values: what hashes, sets (whose values are empty) and sorted sets (whose values are scores) have in common.
 //!
-//! ```text
-//! small     record of the key: field │ value │ field │ value │ ..            in the order in which the fields came
-//! larger    element: hash of the field u32 │ 0 │ field       → value         in the order of the hashes
-//!           element: hash of the field u32 │ 1 │ digest u128 → length u32, field, value    of a field that is no short key
-//! ```
-//!
-//! The order by hashes serves SCAN: its cursor is the hash from which it goes on, so it needs no memory and survives any
+//! A small one is the record of its key: field, value, field, value, and so on, in the order in which the fields came. A
+//! larger one has an element for each field ([`element_of`]), in the order of the hashes of the fields. That serves SCAN: its
+//! cursor is the hash from which it goes on, so it needs no memory and survives any
 //! change. It also makes a random place in it a random field.
 //!
 //! Costs of a larger map: a read of a field is one read of the engine; a change is one record. The number of fields is
@@ -16,23 +12,17 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use halite::Bytes;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::hash::own_value;
 use super::packed::{Entry, Packed};
 use super::{check_ending, damaged, find, intset, tell};
 use crate::failure::Outcome;
+use crate::order_ends::OrderEnds;
 use crate::store::{Elements, NewDeadline, Order, RecentMap, Resident, Store};
-use crate::stored::{IN_ELEMENTS, Type, collection_id};
-
-/// Longer fields are not keys of the engine.
-const FIELD_IN_KEY_MAX: usize = 1 << 10;
-
-/// In the place behind the hash: the field follows.
-const WHOLE: u8 = 0;
-
-/// In the place behind the hash: a digest of the field follows, and the value has the field.
-const DIGEST: u8 = 1;
+use crate::stored::{
+    FIELD_IN_KEY_MAX, IN_ELEMENTS, Type, WITH_ORDER, collection_id, element_of, has_order,
+    is_of_order, long_field, long_value, read_element,
+};
 
 /// Fields that a part of the space of hashes has on average, at least, from which one is drawn.
 const DRAWN_AMONG: u64 = 4;
@@ -56,6 +46,8 @@ pub(crate) struct Map {
     key: Vec<u8>,
     of: Type,
     state: State,
+    /// Whether the elements have the order of its fields, too.
+    has_order: bool,
     /// Whether the key had it when it was opened.
     was_there: bool,
     /// Whether the key's record is to be written.
@@ -87,17 +79,22 @@ impl Map {
         of: Type,
     ) -> Outcome<Option<Self>> {
         let Some(stored) = find(store, db, key, of)? else { return Ok(None) };
+        let mut is_ordered = false;
         let state = match Packed::of(stored) {
             Ok(packed) if packed.is_sound() && packed.iter().count() % 2 == 0 => {
                 State::Packed(packed)
             }
             Ok(_) => return Err(damaged(key, "its entries do not end where they should")),
-            Err(stored) => match collection_id(stored.bytes()) {
-                Some(id) => State::Elements(store.note_recent_map(db, key, id)),
-                None => return Err(damaged(key, "it has no number")),
+            Err(stored) => match collection_id(stored.bytes()).zip(has_order(stored.bytes())) {
+                Some((id, has_order)) => {
+                    is_ordered = has_order;
+                    State::Elements(store.note_recent_map(db, key, id))
+                }
+                None => return Err(damaged(key, "it has no number, or an unknown form")),
             },
         };
-        Ok(Some(Self { state, was_there: true, ..Self::new(db, key, of) }))
+        let map = Self::new(db, key, of);
+        Ok(Some(Self { state, has_order: is_ordered, was_there: true, ..map }))
     }
 
     /// The map at a key, or a new one that is there once it is saved.
@@ -112,6 +109,7 @@ impl Map {
             key: key.to_vec(),
             of,
             state: State::Packed(Packed::new(of)),
+            has_order: false,
             was_there: false,
             is_changed: false,
             has_changed_elements: false,
@@ -138,6 +136,16 @@ impl Map {
     /// Lets it count as changed when it is saved: those who watch its key are told.
     pub(crate) fn touch(&mut self) {
         self.is_touched = true;
+    }
+
+    /// Whether the elements have the order of its fields, too.
+    pub(super) fn has_order(&self) -> bool {
+        self.has_order
+    }
+
+    /// Notes that the elements have the order of its fields, too; the record of the key is yet to be written.
+    pub(super) fn keep_order(&mut self) {
+        self.has_order = true;
     }
 
     /// Whether it is one record.
@@ -328,33 +336,51 @@ impl Map {
     /// Removes all fields.
     pub(crate) fn clear(&mut self) {
         self.state = State::Packed(Packed::new(self.of));
-        self.is_changed = true;
+        (self.is_changed, self.has_order) = (true, false);
+    }
+
+    /// Notes that fields are left behind those that were removed.
+    pub(super) fn note_some_left(&mut self) {
+        self.has_lost_elements = false;
     }
 
     /// The number of fields.
     pub(crate) fn len(&self, store: &mut Store) -> Outcome<u64> {
         match &self.state {
             State::Packed(packed) => Ok(packed.iter().count() as u64 / 2),
-            State::Elements(elements) => match store.known_resident(elements) {
-                Some(Resident::Count(count)) => Ok(*count),
-                Some(Resident::Scores(scores)) => Ok(scores.len() as u64),
-                _ => {
-                    let of = *elements;
-                    let counted = store.resident(elements, |store| {
-                        let mut count = 0;
-                        for pair in store.scan(&of, &[], Order::Ascending)? {
-                            pair?;
-                            count += 1;
-                        }
-                        Ok(Resident::Count(count))
-                    })?;
-                    match counted {
-                        Resident::Count(count) => Ok(*count),
-                        _ => Err(damaged(&self.key, "it is counted otherwise")),
-                    }
+            State::Elements(elements) => {
+                let known = store.known_resident(elements).and_then(|known| known.count());
+                if let Some(count) = known {
+                    return Ok(count);
                 }
-            },
+                let mut count = 0;
+                self.visit_elements(store, elements, 0, |_, _| {
+                    check_ending(store)?;
+                    count += 1;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                let counted = match self.has_order {
+                    true => Resident::Ends(OrderEnds::counted(count)),
+                    false => Resident::Count(count),
+                };
+                match store.resident(elements, |_| Ok(counted))? {
+                    Resident::Ends(ends) => ends.count = Some(count),
+                    Resident::Count(_) => {}
+                    _ => return Err(damaged(&self.key, "it is counted otherwise")),
+                }
+                Ok(count)
+            }
         }
+    }
+
+    /// Whether it has more than so many fields, without a count of all.
+    pub(super) fn has_more_than(&self, store: &Store, fields: usize) -> Outcome<bool> {
+        let mut count = 0;
+        self.visit(store, |_, _| {
+            count += 1;
+            Ok(if count > fields { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(count > fields)
     }
 
     pub(crate) fn is_empty(&self, store: &Store) -> Outcome<bool> {
@@ -362,7 +388,12 @@ impl Map {
             State::Packed(packed) => Ok(packed.is_empty()),
             State::Elements(_) if !self.has_lost_elements => Ok(false),
             State::Elements(elements) => {
-                Ok(store.scan(elements, &[], Order::Ascending)?.next().transpose()?.is_none())
+                let mut is_empty = true;
+                self.visit_elements(store, elements, 0, |_, _| {
+                    is_empty = false;
+                    Ok(ControlFlow::Break(()))
+                })?;
+                Ok(is_empty)
             }
         }
     }
@@ -407,12 +438,25 @@ impl Map {
         from: u32,
         mut visit: impl FnMut(u32, &[u8], &[u8]) -> Outcome<ControlFlow<()>>,
     ) -> Outcome {
-        let from = from.to_be_bytes();
-        for pair in store.scan(elements, &from, Order::Ascending)? {
-            let (element, value) = pair?;
-            let (hash, field, value) = read_element(&element, &value)
+        self.visit_elements(store, elements, from, |element, value| {
+            let (hash, field, value) = read_element(element, value)
                 .ok_or_else(|| damaged(&self.key, "an element has no field"))?;
-            if visit(hash, field, value)?.is_break() {
+            visit(hash, field, value)
+        })
+    }
+
+    /// Visits the elements of fields from a hash on.
+    fn visit_elements(
+        &self,
+        store: &Store,
+        elements: &Elements,
+        from: u32,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Outcome<ControlFlow<()>>,
+    ) -> Outcome {
+        for pair in store.scan(elements, &from.to_be_bytes(), Order::Ascending)? {
+            let (element, value) = pair?;
+            let is_over = self.has_order && is_of_order(&element);
+            if is_over || visit(&element, &value)?.is_break() {
                 break;
             }
         }
@@ -622,7 +666,10 @@ impl Map {
                 store.put_stored(self.db, &self.key, packed.stored(), deadline)?;
             }
             State::Elements(elements) => {
-                let record = record_of(self.of, elements.id);
+                let mut record = record_of(self.of, elements.id);
+                if self.has_order {
+                    record.push(WITH_ORDER);
+                }
                 store.put_stored(self.db, &self.key, &record, deadline)?;
             }
         }
@@ -708,19 +755,6 @@ fn find_pair(packed: &Packed, field: &[u8]) -> Option<(usize, Entry)> {
     None
 }
 
-fn hash_of(field: &[u8]) -> [u8; 4] {
-    (xxh3_64(field) as u32).to_be_bytes()
-}
-
-/// The key of a field's element.
-fn element_of(field: &[u8]) -> Vec<u8> {
-    let hash = hash_of(field);
-    match field.len() <= FIELD_IN_KEY_MAX {
-        true => [&hash[..], &[WHOLE], field].concat(),
-        false => [&hash[..], &[DIGEST], &xxh3_128(field).to_be_bytes()].concat(),
-    }
-}
-
 /// Prefetches the records of fields of a map that was used recently.
 pub(crate) fn prefetch<'a>(store: &Store, of: &RecentMap, fields: impl Iterator<Item = &'a [u8]>) {
     let mut elements = fields.filter(|field| field.len() <= FIELD_IN_KEY_MAX).map(element_of);
@@ -733,26 +767,5 @@ fn put_element(store: &mut Store, elements: &Elements, field: &[u8], value: &[u8
     if field.len() <= FIELD_IN_KEY_MAX {
         return Ok(store.put_element(elements, &element_of(field), value)?);
     }
-    let long = [&(field.len() as u32).to_be_bytes()[..], field, value].concat();
-    Ok(store.put_element(elements, &element_of(field), &long)?)
-}
-
-/// The field that is in the value of a long field's element.
-fn long_field(value: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = value.split_first_chunk()?;
-    rest.get(..u32::from_be_bytes(*len) as usize)
-}
-
-/// The hash, the field and the value of an element.
-fn read_element<'a>(element: &'a [u8], value: &'a [u8]) -> Option<(u32, &'a [u8], &'a [u8])> {
-    let (hash, rest) = element.split_first_chunk()?;
-    let (field, value) = match rest.split_first()? {
-        (&WHOLE, field) => (field, value),
-        (&DIGEST, _) => {
-            let field = long_field(value)?;
-            (field, &value[4 + field.len()..])
-        }
-        _ => return None,
-    };
-    Some((u32::from_be_bytes(*hash), field, value))
+    Ok(store.put_element(elements, &element_of(field), &long_value(field, value))?)
 }

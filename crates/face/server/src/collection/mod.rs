@@ -25,6 +25,8 @@ pub(crate) mod packed;
 pub(crate) mod sorted_set;
 pub(crate) mod stream;
 
+use std::ops::Range;
+
 use crate::failure::{Failure, Outcome, WRONG_TYPE};
 use crate::notifications::EventClass;
 use crate::store::Store;
@@ -64,6 +66,14 @@ fn tell(
     if is_gone {
         store.notify(EventClass::Generic, "del", db, key);
     }
+}
+
+/// The elements from `start` to `end`, both included, of so many; negative numbers count from the end.
+pub(crate) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
+    let from_end = |at: i64| if at < 0 { at.saturating_add(len as i64) } else { at };
+    let start = from_end(start).max(0) as usize;
+    let end = usize::try_from(from_end(end).saturating_add(1)).unwrap_or(0).min(len);
+    if start < end { start..end } else { 0..0 }
 }
 
 /// Refuses to go on when the server has to end. Long loops call this at each step.

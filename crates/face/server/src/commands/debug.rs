@@ -18,7 +18,7 @@ use crate::glob;
 use crate::number::parse_i64;
 use crate::reply::{Protocol, Reply};
 use crate::store::{NewDeadline, Order};
-use crate::stored::{Stored, Type, collection_id};
+use crate::stored::{Stored, Type, collection_id, has_order, is_of_order};
 
 use super::admin::ask_for_sync;
 use super::object::encoding_of;
@@ -234,7 +234,8 @@ fn digest_of(bytes: &[u8], seed: u64) -> Digest {
     digest
 }
 
-/// The digest of a value: of a larger collection that of its elements, as their number is drawn at random.
+/// The digest of a value: of a larger collection that of its elements, as their number is drawn at random. The order of a
+/// sorted set follows from its members, and is not stored by every engine.
 fn digest_of_value(
     call: &mut Call<'_>,
     (db, key): (usize, &[u8]),
@@ -246,12 +247,16 @@ fn digest_of_value(
     let Some(id) = id else { return Ok(digest_of(value.bytes(), seed)) };
     let mut all = value.bytes()[..2].to_vec();
     let is_stream = value.value_type() == Ok(Type::Stream);
+    let has_order = has_order(value.bytes()) == Some(true);
     for pair in store.scan(&store.elements(db, key, id), &[], Order::Ascending)? {
         call.check_ending()?;
         let (element, value) = pair?;
         // Groups of a stream have times.
         if is_stream && element.first() != Some(&ENTRY) {
             continue;
+        }
+        if has_order && is_of_order(&element) {
+            break;
         }
         all.extend(digest_of(&element, seed));
         all.extend(digest_of(&value, seed));

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::call::{Call, is};
-use crate::collection::sorted_set::SortedSet;
+use crate::collection::sorted_set::{Scores, SortedSet};
 use crate::double;
 use crate::failure::{Failure, NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::geohash::{Area, Place, Shape};
@@ -11,7 +11,6 @@ use crate::number::parse_i64;
 
 use super::geo::{place, unit, write_distance, write_place};
 use super::long_reply::LongReply;
-use super::sorted_sets::bounds::{Bounds, Scores};
 use super::sorted_sets::read_at;
 
 /// Where a command has its words, and which of them it takes.
@@ -250,33 +249,22 @@ impl Request {
         let most = if self.any { self.count } else { usize::MAX };
         let (store, reply) = LongReply::of(call);
         let mut found = Vec::new();
-        let searched = set.with_order(store, |order| {
-            for (min, max) in area.scores() {
-                if found.len() >= most {
-                    break;
-                }
-                let scores = Scores { min, max, without_min: false, without_max: true };
-                let ranks = Bounds::Scores(scores).in_order(order);
-                let mut left = ranks.len();
-                if left == 0 {
-                    continue;
-                }
-                let _ = order.visit(ranks.start, |(score, member)| {
-                    let place = Place::of_score(score);
-                    if let Some(distance) = area.distance_within(place) {
-                        let (member, distance) = (member.to_vec(), distance / self.unit);
-                        found.push(Found { member, score, place, distance });
-                    }
-                    left -= 1;
-                    match left == 0 || found.len() >= most || reply.check_ending().is_err() {
-                        true => ControlFlow::Break(()),
-                        false => ControlFlow::Continue(()),
-                    }
-                });
+        let scores = area.scores().into_iter();
+        let ranges: Vec<_> = scores
+            .map(|(min, max)| Scores { min, max, without_min: false, without_max: true })
+            .collect();
+        set.visit_in(store, &ranges, |score, member| {
+            let place = Place::of_score(score);
+            if let Some(distance) = area.distance_within(place) {
+                let (member, distance) = (member.to_vec(), distance / self.unit);
+                found.push(Found { member, score, place, distance });
             }
-            reply.check_ending()
+            reply.check_ending()?;
+            Ok(match found.len() >= most {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
         })?;
-        searched?;
         let descends = match self.descends {
             None if self.count > 0 && !self.any => Some(false),
             descends => descends,

@@ -56,7 +56,7 @@ fn bytes_of_elements(call: &mut Call<'_>, value: &Stored, id: u64, samples: usiz
     if count == samples as u64 {
         let len = match of {
             Type::List => List::find(store, db, key)?.map(|list| list.len(store)),
-            Type::SortedSet => SortedSet::find(store, db, key)?.map(|set| set.len(store)),
+            Type::SortedSet => SortedSet::find(store, db, key)?.map(|set| set.records(store)),
             Type::Hash | Type::Set => {
                 let map = Map::find(store, db, key, of)?;
                 map.map(|map| map.len(store).map(|len| len as usize))

@@ -1,19 +1,11 @@
 //! Words that say which, and how many, elements of a collection a command is about.
 
-use std::ops::Range;
+pub(super) use crate::collection::span;
 
 use crate::call::is;
 use crate::failure::{Outcome, SYNTAX};
 use crate::number::parse_i64;
 use crate::resp::Args;
-
-/// The elements from `start` to `end`, both included, of so many; negative numbers count from the end.
-pub(super) fn span(start: i64, end: i64, len: usize) -> Range<usize> {
-    let from_end = |at: i64| if at < 0 { at.saturating_add(len as i64) } else { at };
-    let start = from_end(start).max(0) as usize;
-    let end = usize::try_from(from_end(end).saturating_add(1)).unwrap_or(0).min(len);
-    if start < end { start..end } else { 0..0 }
-}
 
 /// A word as a count that is not negative.
 pub(super) fn positive(word: &[u8]) -> Outcome<usize> {

@@ -11,7 +11,7 @@ use crate::collection::check_ending;
 use crate::collection::hash::Hash;
 use crate::collection::list::{End, List};
 use crate::collection::map::Map;
-use crate::collection::sorted_set::SortedSet;
+use crate::collection::sorted_set::{Scores, SortedSet};
 use crate::double;
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX, WRONG_TYPE};
 use crate::number::parse_i64;
@@ -164,11 +164,9 @@ fn read_all(
         }
         Type::SortedSet => {
             if let Some(set) = SortedSet::find(store, db, key)? {
-                set.with_order(store, |order| {
-                    let _ = order.visit(0, |(_, member)| {
-                        all.push(member.to_vec());
-                        ControlFlow::<()>::Continue(())
-                    });
+                set.visit_in(store, &[Scores::ALL], |_, member| {
+                    all.push(member.to_vec());
+                    Ok(ControlFlow::Continue(()))
                 })?;
                 if options.is_unsorted() && options.is_descending {
                     all.reverse();

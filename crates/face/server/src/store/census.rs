@@ -1,16 +1,18 @@
 //! A count of the elements of collections, against the collections that they belong to.
 //!
 //! Each record in the key spaces of elements has to be of a collection whose key has its number, in the partition of that
-//! key; or of one that was dropped, as a note says, whose elements go; or a note itself. [`census`] looks at all of them,
-//! in a database that nobody changes meanwhile.
+//! key; or of one that was dropped, as a note says, whose elements go; or a note itself. A sorted set whose order is stored
+//! has to have a record of the order for each member, and no other. [`census`] looks at all of them, in a database that
+//! nobody changes meanwhile.
 
 use std::collections::HashMap;
 
 use halite::{Database as Halite, KeySpace, ROUTED};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::elements::{DROPPED, EXPIRING, Elements};
 use super::{Result, deadline_records};
-use crate::stored::{Type, collection_id};
+use crate::stored::{Type, collection_id, has_order, is_of_order, order, read_element};
 
 /// Faults that are told.
 const FAULTS_MAX: usize = 16;
@@ -23,6 +25,8 @@ pub struct Census {
     pub collections: u64,
     /// Their elements.
     pub elements: u64,
+    /// Records of the orders of sorted sets, where these are stored.
+    pub ordered: u64,
     /// Notes that collections were dropped.
     pub dropped: u64,
     /// Elements of these, which have yet to go.
@@ -47,7 +51,34 @@ struct Owner {
     partition: usize,
     /// A stream may be empty.
     may_be_empty: bool,
+    /// The sum of the members of a sorted set whose order is stored, without those of the order: 0 if both have the same.
+    order: Option<u128>,
     elements: u64,
+    ordered: u64,
+}
+
+impl Owner {
+    /// Counts an element, as far as it is one of a collection like this.
+    fn count(&mut self, element: &[u8], value: &[u8]) -> bool {
+        let Some(sum) = &mut self.order else {
+            self.elements += 1;
+            return true;
+        };
+        let digest = |record: &[u8], value: &[u8]| xxh3_128(&[record, &[0], value].concat());
+        if is_of_order(element) {
+            self.ordered += 1;
+            *sum = sum.wrapping_sub(digest(element, value));
+            return true;
+        }
+        self.elements += 1;
+        let score = read_element(element, value)
+            .and_then(|(_, member, score)| Some((member, order::read_score(score)?)));
+        if let Some((member, score)) = score {
+            let record = order::record_of(score, member);
+            *sum = sum.wrapping_add(digest(&record, order::value_of(score)));
+        }
+        score.is_some()
+    }
 }
 
 /// Counts the elements of all collections of a server's databases, and finds those that belong to none.
@@ -77,9 +108,16 @@ fn count(db: &Halite, values: &KeySpace, elements: &KeySpace, census: &mut Censu
             census.fault(|| format!("{space}: `{}` has elements elsewhere", key.escape_ascii()));
         }
         let may_be_empty = stored.first() == Some(&Type::Stream.tag());
-        let owner = Owner { key: key.to_vec(), partition, may_be_empty, elements: 0 };
+        let is_sorted_set = stored.first() == Some(&Type::SortedSet.tag());
+        let has_order = if is_sorted_set { has_order(&stored) } else { Some(false) };
+        if has_order.is_none() {
+            census.fault(|| format!("{space}: `{}` has an unknown form", key.escape_ascii()));
+        }
+        let order = (has_order == Some(true)).then_some(0);
+        let key = key.to_vec();
+        let owner = Owner { key, partition, may_be_empty, order, elements: 0, ordered: 0 };
         if let Some(other) = owners.insert(id, owner) {
-            let (one, other) = (key.escape_ascii(), other.key.escape_ascii());
+            let (one, other) = (owners[&id].key.escape_ascii(), other.key.escape_ascii());
             census.fault(|| format!("{space}: `{one}` and `{other}` have the same elements"));
         }
     }
@@ -107,7 +145,12 @@ fn count(db: &Halite, values: &KeySpace, elements: &KeySpace, census: &mut Censu
                 check_expiring(db, values, (usize::from(partition), rest), &value, census)?;
             }
             id => match owners.get_mut(&id) {
-                Some(owner) => owner.elements += 1,
+                Some(owner) => {
+                    if !owner.count(rest, &value) {
+                        let key = owner.key.escape_ascii();
+                        census.fault(|| format!("{space}: `{key}` has an element without a score"));
+                    }
+                }
                 None => others.push(id),
             },
         }
@@ -131,6 +174,14 @@ fn count(db: &Halite, values: &KeySpace, elements: &KeySpace, census: &mut Censu
     for owner in owners.values() {
         census.collections += 1;
         census.elements += owner.elements;
+        census.ordered += owner.ordered;
+        if owner.order.is_some_and(|sum| sum != 0 || owner.ordered != owner.elements) {
+            let (key, ordered, elements) =
+                (owner.key.escape_ascii(), owner.ordered, owner.elements);
+            census.fault(|| {
+                format!("{space}: the order of `{key}`, {ordered} records, is not that of its {elements} members")
+            });
+        }
         if owner.elements == 0 && !owner.may_be_empty {
             let (key, partition) = (owner.key.escape_ascii(), owner.partition);
             census.fault(|| format!("{space}: `{key}`, in {partition}, has no elements"));

@@ -51,7 +51,7 @@ pub(crate) use clocks::Usage;
 use database::Database;
 use deadline_records::Records;
 use deadlines::Due;
-pub(crate) use elements::{Elements, Order};
+pub(crate) use elements::{Elements, Order, Scan};
 pub(crate) use encodings::Encoding;
 pub(crate) use eviction::Order as EvictionOrder;
 pub(crate) use field_deadlines::FieldTimes;
@@ -290,6 +290,12 @@ impl Store {
     pub(crate) fn broken(&self, partitions: PartitionSet) -> Option<&str> {
         let mut broken = self.broken.and(partitions).iter();
         broken.find_map(|number| self.parts[number].as_ref()?.broken())
+    }
+
+    /// Whether larger sorted sets that are made have their order stored.
+    #[inline]
+    pub(crate) fn stores_order(&self) -> bool {
+        self.opened().stores_order
     }
 
     fn opened(&self) -> &Opened {

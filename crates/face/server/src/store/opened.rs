@@ -20,12 +20,21 @@ pub(crate) struct Opened {
     /// The key space of the order.
     pub(super) settings: KeySpace,
     pub(super) order: Vec<usize>,
+    /// Larger sorted sets that are made have their order stored.
+    pub(super) stores_order: bool,
+}
+
+/// Whether larger sorted sets that are made have their order stored, and not only in DRAM: where the engine hands records
+/// on to files, there may be more keys than DRAM has room for.
+fn stores_order(db: &halite::Database) -> bool {
+    db.stats().is_tiered
 }
 
 impl Opened {
     /// Opens `count` databases, and makes those that are not there.
     pub(crate) fn open(db: &halite::Database, count: usize) -> std::result::Result<Self, Error> {
-        stored::make_newest_note(db)?;
+        let stores_order = stores_order(db);
+        stored::make_newest_note(db, stores_order)?;
         let settings = db.key_space(stored::SPACE)?;
         let order = match settings.get(order::KEY)? {
             Some(record) => order::decode(&record, count)?,
@@ -36,7 +45,7 @@ impl Opened {
         if !rehoming::are_home(db, &settings)? {
             rehoming::rehome(db, &settings, &databases)?;
         }
-        Ok(Self { databases, settings, order })
+        Ok(Self { databases, settings, order, stores_order })
     }
 
     /// The keys under which the server's own records lie: their partitions have to be there before the databases can be
@@ -69,7 +78,8 @@ impl Opened {
             return Ok(false);
         }
         let spaces = db.key_spaces()?;
-        let mut names = (0..count).flat_map(Database::names);
+        let notes = stored::notes(stores_order(db)).into_iter().map(str::to_owned);
+        let mut names = (0..count).flat_map(Database::names).chain(notes);
         Ok(names.all(|name| spaces.iter().any(|space| space.name() == name)))
     }
 

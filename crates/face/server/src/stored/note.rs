@@ -1,18 +1,24 @@
 //! The note that the values in a database's key spaces `db<N>` have tags.
 //!
 //! The note is the name of a key space, `server:<version>`: the names of key spaces are known before any record can be
-//! read. Its version is the highest of the values' forms (`value`). A server, and a command of `halite` that writes
+//! read. Its version is the highest of the values' forms (`value`), or 3 where sorted sets may have their order stored: to
+//! change only the scores, as a server that does not know of it would, makes the order a wrong one. A server, and a command of `halite` that writes
 //! there, makes it before the first key space `db<N>`, and none removes it. So where there are such key spaces and no
 //! note, values lie there without tags: a server refuses the database, and `halite dump` prints them as they are.
 
-use super::value::VERSION;
 use crate::Error;
 
 /// The key space whose name is the note of the first version. It also has the server's own records.
 pub(crate) const SPACE: &str = "server:1";
 
-/// The key space whose name is the note of this version.
-const NEWEST: &str = "server:2";
+/// The key space whose name is the note of values that may be more than their record.
+const COLLECTIONS: &str = "server:2";
+
+/// The key space whose name is the note of sorted sets that may have their order stored.
+const ORDERS: &str = "server:3";
+
+/// The highest version of a note that is known.
+const NEWEST: u64 = 3;
 
 /// The beginning of the names of all versions of the note.
 const PREFIX: &str = "server:";
@@ -53,18 +59,23 @@ pub fn make_note(db: &halite::Database) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the notes of all versions, for a server, which may write values of any.
-pub(crate) fn make_newest_note(db: &halite::Database) -> Result<(), Error> {
+/// The notes of a server, which may write values of any form, and orders of sorted sets if it stores them.
+pub(crate) fn notes(stores_order: bool) -> Vec<&'static str> {
+    [SPACE, COLLECTIONS].into_iter().chain(stores_order.then_some(ORDERS)).collect()
+}
+
+/// Makes the notes of a server.
+pub(crate) fn make_newest_note(db: &halite::Database, stores_order: bool) -> Result<(), Error> {
     make_note(db)?;
-    db.key_space(NEWEST)?;
+    notes(stores_order).into_iter().try_for_each(|name| db.key_space(name).map(drop))?;
     Ok(())
 }
 
-/// The version of a note, if a key space's name is one: a tag has room for versions up to 3. Other names that begin so
+/// The version of a note, if a key space's name is one: there is room for versions up to 9. Other names that begin so
 /// are of programs that make key spaces themselves.
 fn version_of(name: &str) -> Option<u64> {
     let version = name.strip_prefix(PREFIX)?;
-    (1..=3).find(|known: &u64| known.to_string() == version)
+    (1..=9).find(|known: &u64| known.to_string() == version)
 }
 
 /// Whether there is a note; otherwise there are no values.
@@ -72,9 +83,7 @@ pub(crate) fn check_note(db: &halite::Database) -> Result<bool, Error> {
     let spaces = db.key_spaces()?;
     let versions = spaces.iter().filter_map(|space| version_of(space.name()));
     match versions.max() {
-        Some(found) if found > u64::from(VERSION) => {
-            Err(Error::NewerForm { found, known: VERSION.into() })
-        }
+        Some(found) if found > NEWEST => Err(Error::NewerForm { found, known: NEWEST }),
         Some(_) => Ok(true),
         None => match spaces.iter().find(|space| is_of_values(space.name())) {
             Some(space) => Err(Error::Untagged { space: space.name().to_owned() }),
@@ -95,8 +104,9 @@ mod tests {
 
     #[test]
     fn the_name_is_of_the_version() {
-        assert_eq!(NEWEST, format!("{PREFIX}{VERSION}"));
         assert_eq!(version_of(SPACE), Some(1));
+        assert_eq!(version_of(COLLECTIONS), Some(super::super::value::VERSION.into()));
+        assert_eq!(version_of(ORDERS), Some(NEWEST));
     }
 
     #[test]
@@ -121,9 +131,9 @@ mod tests {
         assert!(!is_tagged(&db).unwrap());
         assert!(matches!(make_note(&db), Err(Error::Untagged { space }) if space == "db3"));
 
-        let db = database(&["db3", "server:1", "server:2", "server:3"]);
+        let db = database(&["db3", "server:1", "server:2", "server:3", "server:4"]);
         for failed in [is_tagged(&db).map(drop), make_note(&db)] {
-            assert!(matches!(failed, Err(Error::NewerForm { found: 3, known: 2 })));
+            assert!(matches!(failed, Err(Error::NewerForm { found: 4, known: 3 })));
         }
     }
 }

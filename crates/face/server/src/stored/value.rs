@@ -136,6 +136,19 @@ pub(crate) const INLINE: u8 = 0;
 /// then what else its type keeps.
 pub(crate) const IN_ELEMENTS: u8 = 1;
 
+/// In the form of a sorted set, behind the number of its elements: the records of its order lie there, too.
+pub(crate) const WITH_ORDER: u8 = 1;
+
+/// Whether the elements of a stored map have its order, too; `None`: its form is unknown.
+pub(crate) fn has_order(stored: &[u8]) -> Option<bool> {
+    const BEHIND_NUMBER: usize = TAG_LEN + 1 + 8;
+    match stored.get(BEHIND_NUMBER..)? {
+        [] => Some(false),
+        [WITH_ORDER] if type_of(stored) == Ok(Type::SortedSet) => Some(true),
+        _ => None,
+    }
+}
+
 /// The number under which the elements of a stored collection lie, if they are not in its record.
 #[inline]
 pub(crate) fn collection_id(stored: &[u8]) -> Option<u64> {

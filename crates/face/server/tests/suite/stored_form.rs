@@ -196,10 +196,10 @@ fn a_database_of_another_form_is_refused() {
         (&["db0"][..], "the values in the key space `db0` have no tags of a server: "),
         (&["server", "db7", "db7:expires"], "the values in the key space `db7` have no tags"),
         (
-            &["server:3"],
-            "the database was written by a newer version of Halite: its values are of form 3",
+            &["server:4"],
+            "the database was written by a newer version of Halite: its values are of form 4",
         ),
-        (&["server:1", "db0", "server:3"], "the database was written by a newer version of Halite"),
+        (&["server:1", "db0", "server:4"], "the database was written by a newer version of Halite"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let db = common::open(folder.path().join("data"));

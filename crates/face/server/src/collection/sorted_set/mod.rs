@@ -1,17 +1,37 @@
 //! Sorted sets: members with scores, by the scores and then by the members' bytes.
 //!
 //! A sorted set is a map from members to scores, 8 bytes each ([`Map`]), and an order. The order of a small one is found
-//! when it is asked for; that of a larger one is in DRAM ([`Resident::Scores`]), made from the map when it is first asked
-//! for, and changed with it. So a change writes one record, and ranks take logarithmic time.
+//! when it is asked for. Of a larger one there are two orders:
+//!
+//! ```text
+//!                the engine keeps all keys in DRAM            the engine has keys below its pool, too
+//! stored         -                                            a record for each member (`stored::order`), with the map's
+//! in DRAM        a tree, made from the map at the first use   a tree, made at the first use of a rank far from both ends
+//! ```
+//!
+//! The tree ([`Resident::Scores`]) is changed with the map, and gives ranks in logarithmic time. A stored order is read by
+//! scans (`stored`), so that data may be larger than DRAM and a start reads nothing; a change of a score writes three
+//! records where it would write one. Whether a set has a stored order says the record of its key: sets of older versions
+//! have none, nor do those that came from other engines, and these have the tree on any engine.
 
-use std::ops::{ControlFlow, Range};
+mod bounds;
+mod removal;
+mod selection;
+mod stored;
+
+use std::ops::ControlFlow;
 
 use super::map::Map;
 use super::{check_ending, damaged};
 use crate::counted_tree::{CountedTree, Scored};
 use crate::failure::{Failure, Outcome};
-use crate::store::{Resident, Store};
+use crate::store::{Order, Resident, Store};
 use crate::stored::Type;
+
+pub(crate) use crate::stored::order::read_score;
+pub(crate) use bounds::{Bounds, Member, Scores};
+pub(crate) use selection::{Selection, Wanted};
+use stored::Stretch;
 
 /// A sorted set, as a command has it.
 #[derive(Debug)]
@@ -55,46 +75,66 @@ impl SortedSet {
         score: f64,
     ) -> Outcome<Option<f64>> {
         let before = self.score(store, member)?;
+        self.put_over(store, member, score, before)?;
+        Ok(before)
+    }
+
+    /// [`SortedSet::put`] of a member whose score before is known.
+    pub(crate) fn put_over(
+        &mut self,
+        store: &mut Store,
+        member: &[u8],
+        score: f64,
+        before: Option<f64>,
+    ) -> Outcome {
         // Zeros of both signs are equal, and as in Redis the one that is there is kept.
         if before.is_some_and(|before| before == score) {
-            return Ok(before);
+            return Ok(());
         }
         // Redis packs a negative zero as 0, but for that of the member with which the set becomes too large for that.
         let was_packed = self.is_packed();
         let stored = if was_packed { score + 0.0 } else { score };
         self.map.put_known(store, member, &stored.to_le_bytes(), before.is_none())?;
-        if was_packed && !self.is_packed() && score.to_bits() != stored.to_bits() {
+        if !was_packed {
+            return self.change_order(store, member, before, Some(score));
+        }
+        if self.is_packed() {
+            return Ok(());
+        }
+        if score.to_bits() != stored.to_bits() {
             self.map.put_known(store, member, &score.to_le_bytes(), false)?;
         }
-        if let Some(elements) = self.map.elements()
-            && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
-        {
-            if let Some(before) = before {
-                scores.remove((before, member));
-            }
-            scores.insert((score, member));
-        }
-        Ok(before)
+        self.begin_order(store)
     }
 
     /// Removes a member; returns its score if it was there.
     pub(crate) fn remove(&mut self, store: &mut Store, member: &[u8]) -> Outcome<Option<f64>> {
         let Some(before) = self.score(store, member)? else { return Ok(None) };
         self.map.remove_known(store, member)?;
-        if let Some(elements) = self.map.elements()
-            && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
-        {
-            scores.remove((before, member));
-        }
+        self.change_order(store, member, Some(before), None)?;
         Ok(Some(before))
     }
 
     /// The number of members.
     pub(crate) fn len(&self, store: &mut Store) -> Outcome<usize> {
-        match self.map.is_packed() {
-            true => Ok(self.map.len(store)? as usize),
-            false => self.with_order(store, |order| order.len()),
+        let Some(elements) = self.map.elements() else { return Ok(self.map.len(store)? as usize) };
+        let known = store.known_resident(&elements).and_then(|resident| resident.count());
+        match known {
+            Some(count) => Ok(count as usize),
+            None if self.map.has_order() => Ok(self.count_both(store, &elements)? as usize),
+            None => self.with_order(store, |order| order.len()),
         }
+    }
+
+    /// The number of its records, of one that has elements.
+    pub(crate) fn records(&self, store: &mut Store) -> Outcome<usize> {
+        let len = self.len(store)?;
+        Ok(if self.map.has_order() { 2 * len } else { len })
+    }
+
+    /// Whether the order is there as a tree, or small, so that a rank takes logarithmic time.
+    pub(crate) fn has_ranks(&self, store: &mut Store) -> bool {
+        self.stored_order(store).is_none()
     }
 
     /// Reads the order of the members.
@@ -105,8 +145,11 @@ impl SortedSet {
     ) -> Outcome<T> {
         let Some(elements) = self.map.elements() else { return Ok(read(&self.sort(store)?)) };
         if !matches!(store.known_resident(&elements), Some(Resident::Scores(_))) {
-            store.forget_resident(&elements);
             let scores = self.sort(store)?;
+            if self.map.has_order() {
+                self.check_order(store, &scores)?;
+            }
+            store.forget_resident(&elements);
             store.resident(&elements, |_| Ok(Resident::Scores(scores)))?;
         }
         match store.known_resident(&elements) {
@@ -118,79 +161,32 @@ impl SortedSet {
     fn sort(&self, store: &Store) -> Outcome<CountedTree<Scored>> {
         let mut scores = CountedTree::default();
         self.map.visit(store, |member, value| {
+            check_ending(store)?;
             scores.insert((read_score(value).ok_or_else(|| self.no_score())?, member));
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(scores)
     }
 
+    /// Refuses a stored order that is not that of the members.
+    fn check_order(&self, store: &mut Store, scores: &CountedTree<Scored>) -> Outcome {
+        let Some(elements) = self.map.elements() else { return Ok(()) };
+        let mut rank = 0;
+        self.walk(store, &elements, &Stretch::whole(), Order::Ascending, |score, member| {
+            let is_same =
+                |(known, of): (f64, &[u8])| known.to_bits() == score.to_bits() && of == &member[..];
+            if !scores.get(rank).is_some_and(is_same) {
+                return Err(self.other_order());
+            }
+            rank += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if rank == scores.len() { Ok(()) } else { Err(self.other_order()) }
+    }
+
     /// Whether it is one record.
     pub(crate) fn is_packed(&self) -> bool {
         self.map.is_packed()
-    }
-
-    /// Removes the members of some ranks, and returns how many they are.
-    pub(crate) fn remove_ranks(
-        &mut self,
-        store: &mut Store,
-        ranks: Range<usize>,
-    ) -> Outcome<usize> {
-        let len = self.len(store)?;
-        let ranks = ranks.start..ranks.end.min(len);
-        if ranks.is_empty() {
-            return Ok(0);
-        }
-        if ranks.len() == len {
-            self.map.clear();
-            return Ok(len);
-        }
-        if self.map.elements().is_none() || ranks.len() <= len / 2 || self.map.is_changed() {
-            self.remove_each(store, ranks.clone())?;
-            return Ok(ranks.len());
-        }
-        // Fewer stay than go: those are written under a new number, and the others go with the old one.
-        let mut kept = self.members(store, 0..ranks.start)?;
-        kept.extend(self.members(store, ranks.end..len)?);
-        self.map.renew(store)?;
-        for (score, member) in kept {
-            check_ending(store)?;
-            self.map.put_known(store, &member, &score.to_le_bytes(), true)?;
-        }
-        Ok(ranks.len())
-    }
-
-    fn remove_each(&mut self, store: &mut Store, ranks: Range<usize>) -> Outcome {
-        for (_, member) in self.members(store, ranks.clone())? {
-            check_ending(store)?;
-            self.map.remove_known(store, &member)?;
-            if let Some(elements) = self.map.elements()
-                && let Some(Resident::Scores(scores)) = store.known_resident(&elements)
-            {
-                scores.remove_at(ranks.start);
-            }
-        }
-        Ok(())
-    }
-
-    /// The members of some ranks, with their scores.
-    pub(crate) fn members(
-        &self,
-        store: &mut Store,
-        ranks: Range<usize>,
-    ) -> Outcome<Vec<(f64, Vec<u8>)>> {
-        let mut members = Vec::new();
-        let mut left = ranks.len();
-        if left == 0 {
-            return Ok(members);
-        }
-        self.with_order(store, |order| {
-            let _ = order.visit(ranks.start, |(score, member)| {
-                members.push((score, member.to_vec()));
-                left -= 1;
-                if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-        })?;
-        Ok(members)
     }
 
     /// Writes the sorted set, and tells of events: what was changed is there now. One without members is no more.
@@ -206,12 +202,6 @@ impl SortedSet {
     pub(crate) fn save_new(self, store: &mut Store, event: &'static str) -> Outcome {
         self.map.save_new(store, event)
     }
-}
-
-/// The score that a member's value has.
-pub(crate) fn read_score(value: &[u8]) -> Option<f64> {
-    let score = f64::from_le_bytes(value.try_into().ok()?);
-    (!score.is_nan()).then_some(score)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
-use crate::store::tests::{check_elements, engine, store_on};
+use crate::store::census;
+use crate::store::tests::{engine, store_on};
 
 /// A change of a sorted set.
 #[derive(Debug, Clone)]
@@ -15,9 +16,38 @@ enum Step {
     /// A member that is there.
     RemoveOne(Index),
     RemoveRanks(Index, Index),
+    RemoveRange(Section),
+    /// The first ones, or the last.
+    Pop(usize, bool),
     Drop,
     /// Another one takes its place.
     Replace(Vec<(Vec<u8>, f64)>),
+}
+
+/// A range that a command names.
+#[derive(Debug, Clone)]
+enum Section {
+    Ranks(i64, i64),
+    Scores(Scores),
+    Members(Edge, Edge),
+}
+
+/// An end of a range of members.
+#[derive(Debug, Clone)]
+enum Edge {
+    Least,
+    Most,
+    Included(Vec<u8>),
+    Excluded(Vec<u8>),
+}
+
+/// A request for members.
+#[derive(Debug, Clone)]
+struct Look {
+    section: Section,
+    is_reverse: bool,
+    offset: usize,
+    limit: usize,
 }
 
 /// The end of a transaction.
@@ -34,7 +64,103 @@ fn member() -> impl Strategy<Value = Vec<u8>> {
         1 => vec(any::<u8>(), 60..70),
         // Longer than the keys of elements.
         1 => "[ab]".prop_map(|letter| letter.repeat(2000).into_bytes()),
+        // As long as these keys, and longer ones that begin so.
+        1 => "[a-d]{0,2}".prop_map(|end| ("a".repeat(1024) + &end).into_bytes()),
     ]
+}
+
+fn section() -> impl Strategy<Value = Section> {
+    let scores = (score(), score(), any::<bool>(), any::<bool>());
+    prop_oneof![
+        2 => (-9..9_i64, -9..9_i64).prop_map(|(start, end)| Section::Ranks(start, end)),
+        2 => scores.prop_map(|(min, max, without_min, without_max)| {
+            Section::Scores(Scores { min, max, without_min, without_max })
+        }),
+        2 => (edge(), edge()).prop_map(|(min, max)| Section::Members(min, max)),
+    ]
+}
+
+fn edge() -> impl Strategy<Value = Edge> {
+    prop_oneof![
+        1 => Just(Edge::Least),
+        1 => Just(Edge::Most),
+        3 => member().prop_map(Edge::Included),
+        3 => member().prop_map(Edge::Excluded),
+    ]
+}
+
+fn look() -> impl Strategy<Value = Look> {
+    let limit = prop_oneof![0..9_usize, Just(usize::MAX)];
+    (section(), any::<bool>(), 0..7_usize, limit).prop_map(
+        |(section, is_reverse, offset, limit)| Look { section, is_reverse, offset, limit },
+    )
+}
+
+impl Edge {
+    fn as_end(&self) -> Member<'_> {
+        match self {
+            Self::Least => Member::Least,
+            Self::Most => Member::Most,
+            Self::Included(member) => Member::Included(member),
+            Self::Excluded(member) => Member::Excluded(member),
+        }
+    }
+}
+
+impl Section {
+    fn as_bounds(&self) -> Bounds<'_> {
+        match self {
+            Self::Ranks(start, end) => Bounds::Ranks(*start, *end),
+            Self::Scores(scores) => Bounds::Scores(*scores),
+            Self::Members(min, max) => Bounds::Members(min.as_end(), max.as_end()),
+        }
+    }
+}
+
+impl Look {
+    fn as_wanted(&self) -> Wanted<'_> {
+        let Self { section, is_reverse, offset, limit } = self;
+        let bounds = section.as_bounds();
+        Wanted { bounds, is_reverse: *is_reverse, offset: *offset, limit: *limit }
+    }
+
+    /// The members that it finds; `None`: a range of members says nothing of several scores.
+    fn find(&self, model: &Model) -> Option<Vec<(f64, Vec<u8>)>> {
+        let mut all = ordered(model);
+        if self.is_reverse {
+            all.reverse();
+        }
+        if let Section::Ranks(start, end) = self.section {
+            return Some(all[crate::collection::span(start, end, all.len())].to_vec());
+        }
+        let are_equal = all.first().map(|first| first.0) == all.last().map(|last| last.0);
+        if matches!(self.section, Section::Members(..)) && !are_equal {
+            return None;
+        }
+        all.retain(|(score, member)| match &self.section {
+            Section::Ranks(..) => false,
+            Section::Scores(Scores { min, max, without_min, without_max }) => {
+                (score > min || !without_min && score == min)
+                    && (score < max || !without_max && score == max)
+            }
+            Section::Members(min, max) => {
+                let is_behind = match min {
+                    Edge::Least => true,
+                    Edge::Most => false,
+                    Edge::Included(min) => member >= min,
+                    Edge::Excluded(min) => member > min,
+                };
+                is_behind
+                    && match max {
+                        Edge::Least => false,
+                        Edge::Most => true,
+                        Edge::Included(max) => member <= max,
+                        Edge::Excluded(max) => member < max,
+                    }
+            }
+        });
+        Some(all.into_iter().skip(self.offset).take(self.limit).collect())
+    }
 }
 
 fn score() -> impl Strategy<Value = f64> {
@@ -52,6 +178,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => member().prop_map(Step::Remove),
         2 => any::<Index>().prop_map(Step::RemoveOne),
         1 => (any::<Index>(), any::<Index>()).prop_map(|(from, to)| Step::RemoveRanks(from, to)),
+        1 => section().prop_map(Step::RemoveRange),
+        2 => (0..4_usize, any::<bool>()).prop_map(|(count, is_last)| Step::Pop(count, is_last)),
         1 => Just(Step::Drop),
         1 => vec((member(), score()), 0..12).prop_map(Step::Replace),
     ]
@@ -64,6 +192,17 @@ fn ending() -> impl Strategy<Value = Ending> {
 const KEY: &[u8] = b"sorted set";
 
 type Model = BTreeMap<Vec<u8>, f64>;
+
+impl Step {
+    /// Gives all members one score.
+    fn even(&mut self) {
+        match self {
+            Self::Put(_, score) => *score = if score.is_sign_negative() { -0.0 } else { 0.0 },
+            Self::Replace(members) => members.iter_mut().for_each(|(_, score)| *score = 0.0),
+            _ => {}
+        }
+    }
+}
 
 /// The members in the order of their scores.
 fn ordered(model: &Model) -> Vec<(f64, Vec<u8>)> {
@@ -95,10 +234,35 @@ fn apply(store: &mut Store, model: &mut Model, step: &Step) {
             let (from, to) = (from.index(model.len() + 1), to.index(model.len() + 2));
             let ordered = ordered(model);
             let expected = ordered.get(from..to.min(ordered.len())).unwrap_or_default();
-            assert_eq!(set.remove_ranks(store, from..to).unwrap(), expected.len());
+            let last = i64::try_from(to).unwrap() - 1;
+            let bounds = Bounds::Ranks(i64::try_from(from).unwrap(), last.max(0));
+            let expected =
+                if last < 0 { ordered.get(from..1).unwrap_or_default() } else { expected };
+            let found = set.select(store, Wanted::all_of(bounds)).unwrap();
+            assert_eq!(set.remove_selected(store, found).unwrap(), expected.len());
             for (_, member) in expected {
                 model.remove(member);
             }
+        }
+        Step::RemoveRange(section) => {
+            let look =
+                Look { section: section.clone(), is_reverse: false, offset: 0, limit: usize::MAX };
+            if let Some(expected) = look.find(model) {
+                let found = set.select(store, Wanted::all_of(section.as_bounds())).unwrap();
+                assert_eq!(set.remove_selected(store, found).unwrap(), expected.len());
+                model.retain(|member, _| !expected.iter().any(|(_, gone)| gone == member));
+            }
+        }
+        Step::Pop(count, is_last) => {
+            let found = set.select_end(store, *count, *is_last).unwrap();
+            let mut expected = ordered(model);
+            if *is_last {
+                expected.reverse();
+            }
+            expected.truncate(*count);
+            assert_eq!(found.len(), expected.len());
+            assert_eq!(set.remove_selected(store, found).unwrap(), expected.len());
+            model.retain(|member, _| !expected.iter().any(|(_, gone)| gone == member));
         }
         Step::Drop => {
             store.remove(0, KEY).unwrap();
@@ -126,11 +290,22 @@ fn apply(store: &mut Store, model: &mut Model, step: &Step) {
     set.save(store, None).unwrap();
 }
 
-fn check(store: &mut Store, model: &Model) {
+/// Checks the members, what some requests find, and in the end, `deep`ly, the ranks.
+fn check(store: &mut Store, model: &Model, looks: &[Look], deep: bool) {
     let Some(set) = SortedSet::find(store, 0, KEY).unwrap() else {
         assert!(model.is_empty());
         return;
     };
+    for look in looks {
+        let Some(expected) = look.find(model) else { continue };
+        let found = set.select(store, look.as_wanted()).unwrap();
+        assert_eq!(found.len(), expected.len(), "{look:?}");
+        assert_eq!(set.members(store, found).unwrap(), expected, "{look:?}");
+        if !matches!(look.section, Section::Ranks(..)) {
+            let all = Look { offset: 0, limit: usize::MAX, ..look.clone() }.find(model).unwrap();
+            assert_eq!(set.count(store, look.section.as_bounds()).unwrap(), all.len());
+        }
+    }
     assert!(!model.is_empty() && set.len(store).unwrap() == model.len());
     for (member, score) in model {
         // A small set has one zero only.
@@ -138,40 +313,68 @@ fn check(store: &mut Store, model: &Model) {
     }
     assert_eq!(set.score(store, b"none").unwrap(), None);
     let expected = ordered(model);
+    let mut seen = Vec::new();
+    set.visit_in(store, &[Scores::ALL], |score, member| {
+        seen.push((score, member.to_vec()));
+        Ok(ControlFlow::Continue(()))
+    })
+    .unwrap();
+    assert_eq!(seen, expected);
+    for (score, member) in &seen {
+        let known = set.score(store, member).unwrap().unwrap();
+        assert_eq!(known.to_bits(), score.to_bits(), "a zero has the sign of its member");
+    }
+    if !deep {
+        return;
+    }
     set.with_order(store, |order| {
-        let mut seen = Vec::new();
-        let _ = order.visit(0, |(score, member)| -> ControlFlow<()> {
-            seen.push((score, member.to_vec()));
-            ControlFlow::Continue(())
-        });
-        assert_eq!(seen, expected);
         for (rank, (score, member)) in expected.iter().enumerate() {
             assert_eq!(order.rank((*score, member)), (rank, true));
+            assert_eq!(order.get(rank), Some((*score, &member[..])));
         }
     })
     .unwrap();
 }
 
+/// A sorted set on a store whose engine keeps records below its pool, with a transaction for each step.
+fn stored_set(steps: &[(&[u8], f64)]) -> (halite::Database, Store) {
+    let db = halite::Database::builder().engine("lsm").max_size(64 << 20).in_memory().unwrap();
+    let mut store = store_on(&db);
+    store.inline_limits.sorted_set_entries = 1;
+    let mut model = Model::new();
+    for (member, score) in steps {
+        store.begin();
+        apply(&mut store, &mut model, &Step::Put(member.to_vec(), *score));
+        store.commit().unwrap();
+    }
+    (db, store)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn a_sorted_set_is_a_map_with_an_order(
-        transactions in vec((vec(step(), 1..12), ending()), 1..12),
-        entries in 0..20_usize, engine in engine(), looks: bool,
+        transactions in vec((vec(step(), 1..12), ending(), vec(look(), 0..3)), 1..12),
+        entries in 0..20_usize,
+        engine in prop_oneof![2 => Just("lsm"), 1 => Just("indexlog"), 1 => engine()],
+        looks: bool, deep in prop::bool::weighted(0.2), one_score: bool,
     ) {
         let db = halite::Database::builder().engine(engine).max_size(64 << 20);
         let db = db.partitioning(halite::Partitioning::Hash(2)).in_memory().unwrap();
         let mut store = store_on(&db);
         store.inline_limits.sorted_set_entries = entries;
         let mut model = Model::new();
-        for (steps, ending) in transactions {
+        for (mut steps, ending, requests) in transactions {
             let before = model.clone();
+            if one_score {
+                steps.iter_mut().for_each(Step::even);
+            }
             store.begin();
             steps.iter().for_each(|step| apply(&mut store, &mut model, step));
-            // The order is made at the first look, before the transaction ends or behind it.
+            // The order is read at the first look, before the transaction ends or behind it.
             if looks {
-                check(&mut store, &model);
+                check(&mut store, &model, &requests, deep);
             }
             match ending {
                 Ending::Rollback => {
@@ -185,28 +388,112 @@ proptest! {
                     store.inline_limits.sorted_set_entries = entries;
                 }
             }
-            check(&mut store, &model);
+            check(&mut store, &model, &requests, deep);
+            let faults = census(&db).unwrap().faults;
+            prop_assert!(faults.is_empty(), "{:?}", faults);
         }
         while store.reclaim() {}
         let set = SortedSet::find(&mut store, 0, KEY).unwrap();
         let has_elements = set.is_some_and(|set| !set.is_packed());
-        check_elements(&db, if has_elements { model.len() } else { 0 });
+        let found = census(&db).unwrap();
+        let elements = if has_elements { model.len() as u64 } else { 0 };
+        let ordered = if store.stores_order() { elements } else { 0 };
+        prop_assert_eq!((found.elements, found.ordered, found.leaving), (elements, ordered, 0));
     }
 }
 
 #[test]
 fn a_count_that_is_known_does_not_hide_the_order() {
-    let db = halite::Database::builder().max_size(64 << 20).in_memory().unwrap();
-    let mut store = store_on(&db);
-    store.inline_limits.sorted_set_entries = 1;
-    let mut model = Model::new();
-    store.begin();
-    for (member, score) in [(&b"a"[..], 3.0), (b"b", 1.0), (b"c", 2.0)] {
-        apply(&mut store, &mut model, &Step::Put(member.to_vec(), score));
+    for engine in ["indexlog", "lsm"] {
+        let db = halite::Database::builder().engine(engine).max_size(64 << 20).in_memory().unwrap();
+        let mut store = store_on(&db);
+        store.inline_limits.sorted_set_entries = 1;
+        let mut model = Model::new();
+        store.begin();
+        for (member, score) in [(&b"a"[..], 3.0), (b"b", 1.0), (b"c", 2.0)] {
+            apply(&mut store, &mut model, &Step::Put(member.to_vec(), score));
+        }
+        store.commit().unwrap();
+        let mut store = store_on(&db);
+        let set = SortedSet::find(&mut store, 0, KEY).unwrap().unwrap();
+        assert_eq!(set.map().len(&mut store).unwrap(), 3);
+        check(&mut store, &model, &[], true);
     }
-    store.commit().unwrap();
+}
+
+#[test]
+fn a_stored_order_is_read_without_a_tree() {
+    let members = [(&b"a"[..], 3.0), (b"b", 1.0), (b"c", 2.0)];
+    let (db, _) = stored_set(&members);
     let mut store = store_on(&db);
     let set = SortedSet::find(&mut store, 0, KEY).unwrap().unwrap();
-    assert_eq!(set.map().len(&mut store).unwrap(), 3);
-    check(&mut store, &model);
+    let bounds = Bounds::Ranks(0, 1);
+    let found = set.select(&mut store, Wanted::all_of(bounds)).unwrap();
+    let expected = [(1.0, b"b".to_vec()), (2.0, b"c".to_vec())];
+    assert_eq!(set.members(&mut store, found).unwrap(), expected);
+    assert_eq!(set.len(&mut store).unwrap(), 3);
+    assert!(!set.has_ranks(&mut store));
+    set.with_order(&mut store, |order| assert_eq!(order.len(), 3)).unwrap();
+    assert!(set.has_ranks(&mut store));
+}
+
+#[test]
+fn a_set_whose_order_was_not_stored_keeps_working() {
+    let (db, mut store) = stored_set(&[(b"a", 3.0), (b"b", 1.0), (b"c", 2.0)]);
+    // A set of an older version: its record says nothing of an order, and there is none.
+    let elements = db.find_key_space("db0:elements").unwrap().unwrap();
+    for pair in elements.iter().unwrap() {
+        let (key, _) = pair.unwrap();
+        if crate::stored::is_of_order(&key[key.len() - 14..]) {
+            elements.delete(&key).unwrap();
+        }
+    }
+    let record = store.get(0, KEY).unwrap().unwrap().bytes()[..10].to_vec();
+    db.find_key_space("db0").unwrap().unwrap().put(KEY, record).unwrap();
+    let mut store = store_on(&db);
+    let model: Model = [(b"a".to_vec(), 3.0), (b"b".to_vec(), 1.0), (b"c".to_vec(), 2.0)].into();
+    check(&mut store, &model, &[], false);
+    store.begin();
+    let mut model = model;
+    apply(&mut store, &mut model, &Step::Put(b"d".to_vec(), 0.5));
+    apply(&mut store, &mut model, &Step::Pop(1, true));
+    store.commit().unwrap();
+    check(&mut store, &model, &[], true);
+    let found = census(&db).unwrap();
+    assert_eq!((found.faults.len(), found.elements, found.ordered), (0, 3, 0));
+}
+
+#[test]
+fn an_order_that_is_damaged_is_told() {
+    let members = [(&b"a"[..], 3.0), (b"b", 1.0), (b"c", 2.0)];
+    let is_damaged = |outcome: Outcome<()>| match outcome {
+        Err(Failure::Store(error)) => error.to_string().contains("sorted set"),
+        _ => false,
+    };
+    for damage in ["missing", "foreign", "value"] {
+        let (db, _) = stored_set(&members);
+        let elements = db.find_key_space("db0:elements").unwrap().unwrap();
+        let keys: Vec<_> = elements.iter().unwrap().map(|pair| pair.unwrap().0).collect();
+        let first = keys.iter().find(|key| crate::stored::is_of_order(&key[key.len() - 14..]));
+        let first = first.unwrap().to_vec();
+        match damage {
+            "missing" => elements.delete(&first).unwrap(),
+            "foreign" => {
+                elements.delete(&first).unwrap();
+                let other = [&first[..first.len() - 1], b"x"].concat();
+                elements.put(other, []).unwrap();
+            }
+            _ => elements.put(&first, b"??").unwrap(),
+        }
+        assert_eq!(census(&db).unwrap().faults.len(), 1, "{damage}");
+        let mut store = store_on(&db);
+        let mut set = SortedSet::find(&mut store, 0, KEY).unwrap().unwrap();
+        assert!(is_damaged(set.with_order(&mut store, |_| ())), "{damage}");
+        assert_eq!(is_damaged(set.len(&mut store).map(drop)), damage != "foreign", "{damage}");
+        store.begin();
+        let found = set.select_end(&mut store, 2, false);
+        let popped = found.and_then(|found| set.remove_selected(&mut store, found));
+        assert!(is_damaged(popped.map(drop)), "{damage}");
+        store.rollback();
+    }
 }

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use crate::call::{Call, is};
-use crate::collection::sorted_set::{SortedSet, read_score};
+use crate::collection::sorted_set::{Scores, Selection, SortedSet, read_score};
 use crate::double;
 use crate::failure::{Failure, NOT_A_FLOAT, Outcome, SYNTAX};
 use crate::reply::{Protocol, Reply};
@@ -32,6 +32,9 @@ pub(super) fn read_at(call: &mut Call<'_>, index: usize) -> Outcome<Option<Sorte
     call.note_lookup(key, set.is_some());
     Ok(set)
 }
+
+/// The reply if the score of a member is no number.
+const DAMAGED_SCORE: &str = "ERR a score is damaged";
 
 /// Writes a member with its score, if that is requested: as a pair of its own in RESP3.
 fn write_member(reply: &mut Reply<'_>, (score, member): (f64, &[u8]), with_score: bool) {
@@ -182,7 +185,7 @@ fn set_score(
         if setting.if_present {
             return Ok(Set::Refused);
         }
-        set.put(store, member, score)?;
+        set.put_over(store, member, score, None)?;
         return Ok(Set::Added(score));
     };
     if setting.if_absent {
@@ -198,7 +201,7 @@ fn set_score(
     if score == before {
         return Ok(Set::Same(score));
     }
-    set.put(store, member, score)?;
+    set.put_over(store, member, score, Some(before))?;
     Ok(Set::Changed(score))
 }
 
@@ -314,11 +317,14 @@ pub(super) fn zrandmember(call: &mut Call<'_>) -> Outcome {
         return random_members(call);
     }
     let mut random = call.service.random.fork();
-    let member = match read(call)? {
-        Some(set) => set.with_order(&mut call.service.store, |order| {
+    let set = read(call)?;
+    let store = &mut call.service.store;
+    let member = match set {
+        Some(set) if set.has_ranks(store) => set.with_order(store, |order| {
             let member = order.get(random.usize(..order.len().max(1)));
             member.map(|(_, member)| member.to_vec())
         })?,
+        Some(set) => set.map().sample(store, || random.u64(..))?.map(|(member, _)| member),
         None => None,
     };
     call.reply().bulk_or_null(member.as_deref());
@@ -341,6 +347,9 @@ fn random_members(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     };
     let (store, mut reply) = LongReply::of(call);
+    if !set.has_ranks(store) {
+        return drawn_members(store, &mut reply, &set, (count, with_scores), &mut random);
+    }
     set.with_order(store, |order| {
         let len = order.len();
         let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
@@ -360,6 +369,37 @@ fn random_members(call: &mut Call<'_>) -> Outcome {
         }
         Ok(())
     })?
+}
+
+/// [`random_members`] of a set without ranks: they are drawn from the map.
+fn drawn_members(
+    store: &mut Store,
+    reply: &mut LongReply<'_>,
+    set: &SortedSet,
+    (count, with_scores): (i64, bool),
+    random: &mut fastrand::Rng,
+) -> Outcome {
+    let write = |reply: &mut LongReply<'_>, member: &[u8], value: &[u8]| {
+        let score = read_score(value).ok_or_else(|| Failure::from(DAMAGED_SCORE))?;
+        write_member(&mut reply.write(), (score, member), with_scores);
+        reply.go_on()
+    };
+    let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count < 0 {
+        write_len(&mut reply.write(), most, with_scores);
+        let next = || random.u64(..);
+        return set
+            .map()
+            .draw(store, count.unsigned_abs(), next, |member, value| write(reply, member, value));
+    }
+    let drawn = set.map().sample_distinct(store, most, || random.u64(..))?;
+    write_len(&mut reply.write(), drawn.len(), with_scores);
+    for (member, value) in &drawn {
+        if write(reply, member, value)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// `count` different numbers below `len`, which is larger, in random order.
@@ -392,16 +432,16 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Outcome {
     let mut text = Vec::new();
     // A small set comes by its scores, and Redis writes those of larger ones otherwise here.
     let next = if set.is_packed() {
-        let len = set.len(store)?;
-        for (score, member) in set.members(store, 0..len)? {
+        set.visit_in(store, &[Scores::ALL], |score, member| {
             text.clear();
             double::write(&mut text, score);
-            page.look_at(&member, Some(&text))?;
-        }
+            page.look_at(member, Some(&text))?;
+            Ok(ControlFlow::Continue(()))
+        })?;
         0
     } else {
         set.map().scan(store, cursor, options.count, |member, value| {
-            let score = read_score(value).ok_or_else(|| Failure::from("ERR a score is damaged"))?;
+            let score = read_score(value).ok_or_else(|| Failure::from(DAMAGED_SCORE))?;
             text.clear();
             double::write_17_digits(&mut text, score);
             page.look_at(member, Some(&text))
@@ -411,38 +451,19 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Outcome {
     Ok(())
 }
 
-/// Visits members of some ranks in order, or from the last to the first, and writes them until the reply is too long.
-fn write_ranks(
+/// Writes members that were found, until the reply is too long.
+fn write_selected(
     store: &mut Store,
     reply: &mut LongReply<'_>,
     set: &SortedSet,
-    ranks: std::ops::Range<usize>,
-    (is_reverse, with_scores): (bool, bool),
+    selection: &Selection<'_>,
+    with_scores: bool,
 ) -> Outcome {
-    write_len(&mut reply.write(), ranks.len(), with_scores);
-    let mut left = ranks.len();
-    if left == 0 {
-        return Ok(());
-    }
-    let written = set.with_order(store, |order| {
-        let visit = |item: (f64, &[u8])| {
-            write_member(&mut reply.write(), item, with_scores);
-            left -= 1;
-            match reply.go_on() {
-                Ok(ControlFlow::Continue(())) if left > 0 => ControlFlow::Continue(()),
-                Ok(_) => ControlFlow::Break(Ok(())),
-                Err(failure) => ControlFlow::Break(Err(failure)),
-            }
-        };
-        match is_reverse {
-            true => order.visit_back(ranks.end - 1, visit),
-            false => order.visit(ranks.start, visit),
-        }
-    })?;
-    match written {
-        ControlFlow::Break(written) => written,
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    write_len(&mut reply.write(), selection.len(), with_scores);
+    set.visit(store, selection, |score, member| {
+        write_member(&mut reply.write(), (score, member), with_scores);
+        reply.go_on()
+    })
 }
 
 #[cfg(test)]

@@ -60,12 +60,8 @@ pub(crate) fn pop(
 ) -> Outcome<bool> {
     let store = &mut call.service.store;
     let Some(mut set) = SortedSet::find(store, call.client.db, key)? else { return Ok(false) };
-    let len = set.len(store)?;
-    let count = count.min(len);
-    let ranks = match end {
-        End::Min => 0..count,
-        End::Max => len - count..len,
-    };
+    let selection = set.select_end(store, count, end == End::Max)?;
+    let count = selection.len();
     let (store, mut reply) = LongReply::of(call);
     let are_pairs = match form {
         Form::One | Form::KeyAndOne => false,
@@ -85,23 +81,16 @@ pub(crate) fn pop(
         }
         Form::One | Form::Many => write.array(if are_pairs { count } else { 2 * count }),
     }
-    set.with_order(store, |order| {
-        for nth in 0..count {
-            let rank = if end == End::Min { nth } else { len - 1 - nth };
-            let Some((score, member)) = order.get(rank) else { break };
-            let mut write = reply.write();
-            if are_pairs {
-                write.array(2);
-            }
-            write.bulk(member);
-            write.double(score);
-            if reply.go_on()?.is_break() {
-                break;
-            }
+    set.visit(store, &selection, |score, member| {
+        let mut write = reply.write();
+        if are_pairs {
+            write.array(2);
         }
-        Outcome::Ok(())
-    })??;
-    set.remove_ranks(store, ranks)?;
+        write.bulk(member);
+        write.double(score);
+        reply.go_on()
+    })?;
+    set.remove_selected(store, selection)?;
     let event = if end == End::Min { "zpopmin" } else { "zpopmax" };
     set.save(store, (count > 0).then_some(event))?;
     Ok(true)

@@ -1,15 +1,13 @@
 //! Ranges of sorted sets: ZRANGE and its older forms, and those that count, remove or store.
 
-use std::ops::Range;
-
 use crate::call::{Call, is};
-use crate::collection::sorted_set::SortedSet;
+use crate::collection::sorted_set::{Bounds, Selection, SortedSet, Wanted};
 use crate::commands::long_reply::LongReply;
 use crate::failure::{NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::number::parse_i64;
 
-use super::bounds::{Bounds, By};
-use super::{read, read_at, write_ranks};
+use super::bounds::{self, By};
+use super::{read, read_at, write_selected};
 
 /// A range, as a command's name and its words describe it.
 struct Request<'a> {
@@ -64,31 +62,17 @@ impl<'a> Request<'a> {
             true => (call.arg(first + 1), call.arg(first)),
             false => (call.arg(first), call.arg(first + 1)),
         };
-        let bounds = Bounds::parse(by, min, max)?;
+        let bounds = bounds::parse(by, min, max)?;
         Ok(Self { bounds, is_reverse, with_scores, offset, limit })
     }
 
-    /// The ranks of the members that are requested.
-    fn ranks(&self, call: &mut Call<'_>, set: &SortedSet) -> Outcome<Range<usize>> {
-        let store = &mut call.service.store;
-        if let Bounds::Ranks(start, end) = self.bounds {
-            let len = set.len(store)?;
-            let ranks = crate::commands::ranges::span(start, end, len);
-            return Ok(match self.is_reverse {
-                true => len - ranks.end..len - ranks.start,
-                false => ranks,
-            });
-        }
-        let Range { start, end } = self.bounds.ranks(store, set)?;
-        let Some(offset) = usize::try_from(self.offset).ok().filter(|&at| at < end - start) else {
-            return Ok(0..0);
-        };
-        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let count = most.min(end - start - offset);
-        Ok(match self.is_reverse {
-            true => end - offset - count..end - offset,
-            false => start + offset..start + offset + count,
-        })
+    /// Finds the members that are requested.
+    fn select(&self, call: &mut Call<'_>, set: &SortedSet) -> Outcome<Selection<'a>> {
+        // Behind a negative offset there is no member.
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let Self { bounds, is_reverse, .. } = *self;
+        set.select(&mut call.service.store, Wanted { bounds, is_reverse, offset, limit })
     }
 }
 
@@ -126,9 +110,9 @@ fn range(call: &mut Call<'_>, named: Named) -> Outcome {
         call.reply().array(0);
         return Ok(());
     };
-    let ranks = request.ranks(call, &set)?;
+    let selection = request.select(call, &set)?;
     let (store, mut reply) = LongReply::of(call);
-    write_ranks(store, &mut reply, &set, ranks, (request.is_reverse, request.with_scores))
+    write_selected(store, &mut reply, &set, &selection, request.with_scores)
 }
 
 pub(crate) fn zrangestore(call: &mut Call<'_>) -> Outcome {
@@ -137,9 +121,9 @@ pub(crate) fn zrangestore(call: &mut Call<'_>) -> Outcome {
     let mut target = SortedSet::new(call.client.db, call.arg(1));
     let mut count = 0;
     if let Some(source) = source {
-        let ranks = request.ranks(call, &source)?;
-        count = ranks.len();
-        let members = source.members(&mut call.service.store, ranks)?;
+        let selection = request.select(call, &source)?;
+        count = selection.len();
+        let members = source.members(&mut call.service.store, selection)?;
         for (score, member) in members {
             call.check_ending()?;
             target.put(&mut call.service.store, &member, score)?;
@@ -159,9 +143,9 @@ pub(crate) fn zlexcount(call: &mut Call<'_>) -> Outcome {
 }
 
 fn count(call: &mut Call<'_>, by: By) -> Outcome {
-    let bounds = Bounds::parse(by, call.arg(2), call.arg(3))?;
+    let bounds = bounds::parse(by, call.arg(2), call.arg(3))?;
     let count = match read(call)? {
-        Some(set) => bounds.ranks(&mut call.service.store, &set)?.len(),
+        Some(set) => set.count(&mut call.service.store, bounds)?,
         None => 0,
     };
     call.reply().integer(count as i64);
@@ -181,13 +165,13 @@ pub(crate) fn zremrangebylex(call: &mut Call<'_>) -> Outcome {
 }
 
 fn remove(call: &mut Call<'_>, by: By) -> Outcome {
-    let bounds = Bounds::parse(by, call.arg(2), call.arg(3))?;
+    let bounds = bounds::parse(by, call.arg(2), call.arg(3))?;
     let (db, key) = (call.client.db, call.arg(1));
     let store = &mut call.service.store;
     let mut count = 0;
     if let Some(mut set) = SortedSet::find(store, db, key)? {
-        let ranks = bounds.ranks(store, &set)?;
-        count = set.remove_ranks(store, ranks)?;
+        let selection = set.select(store, Wanted::all_of(bounds))?;
+        count = set.remove_selected(store, selection)?;
         let event = match by {
             By::Rank => "zremrangebyrank",
             By::Score => "zremrangebyscore",
