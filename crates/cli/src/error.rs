@@ -92,6 +92,9 @@ pub(crate) enum Error {
     #[error("interrupted; {left}")]
     Stopped { left: &'static str },
 
+    #[error("{source}; go on with --from {from}")]
+    Ended { source: Box<Error>, from: String },
+
     #[error("{found}")]
     LabFound { found: String },
 
@@ -135,7 +138,7 @@ impl Error {
                 ..
             } => 4,
             Self::Rdb { source, .. } if matches!(source.why, Why::Checksum { .. }) => 4,
-            Self::LoadFailed { source, .. } => source.exit_code(),
+            Self::LoadFailed { source, .. } | Self::Ended { source, .. } => source.exit_code(),
             Self::LabFound { .. } => 5,
             Self::Interrupted { .. }
             | Self::Stopped { .. }

@@ -24,6 +24,11 @@ impl Values {
         Ok(Self { path: db.path().to_owned(), have_tags })
     }
 
+    /// Those of a running server, whose address stands for a path in errors.
+    pub(crate) fn of_server(address: &str) -> Self {
+        Self { path: address.into(), have_tags: true }
+    }
+
     /// The value of a key, of its stored form in the key space called `space`.
     pub(crate) fn plain<'a>(&self, space: &str, key: &[u8], stored: &'a [u8]) -> Result<&'a [u8]> {
         if !self.have_tags || !is_of_values(space) {

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::backups::{in_file, info_of, new_name, newest};
 use crate::folder::{in_database, open};
 use crate::interrupt::Interrupt;
-use crate::remote::{Client, fetch, password};
+use crate::remote::{Address, Client, fetch, password};
 use crate::size::{count, human};
 use crate::{Error, Result, output, progress};
 
@@ -45,8 +45,8 @@ pub(crate) struct Backup {
     #[arg(required_unless_present = "server", conflicts_with = "server")]
     target: Option<PathBuf>,
 
-    /// Let the server at ADDRESS, a host and a port, take the backup of its open database
-    #[arg(long, value_name = "ADDRESS")]
+    /// Let the server at this address, or at the unix socket `unix:FILE`, take the backup of its open database
+    #[arg(long, value_name = "HOST:PORT")]
     server: Option<String>,
 
     /// Take the server's password from the first line of FILE
@@ -88,7 +88,7 @@ impl Backup {
         let report = match &self.server {
             Some(address) => {
                 let password = password(self.password_file.as_deref())?;
-                let client = Client::connect(address, password.as_deref())?;
+                let client = Client::connect(&Address::of_server(address)?, password.as_deref())?;
                 write(&file, interrupt, |part, out| {
                     fetch(client, interrupt, part, out, &file, previous)
                 })?

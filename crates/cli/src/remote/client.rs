@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use halite_resp_client::{Limits, Reply};
 
+use super::Address;
 use crate::{Error, Result};
 
 /// How long the server may be silent.
@@ -17,11 +18,19 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects to `address`, a host and a port, and says the password if there is one.
-    pub(crate) fn connect(address: &str, password: Option<&str>) -> Result<Self> {
-        let connection = halite_resp_client::Client::connect(address, PATIENCE, Limits::default());
-        let connection = connection.map_err(|error| not_reached(address, error))?;
-        let mut client = Self { connection, address: address.to_owned() };
+    /// Connects to `address`, and says the password if there is one.
+    pub(crate) fn connect(address: &Address, password: Option<&str>) -> Result<Self> {
+        // An array may have as many operations as a transaction of the largest size.
+        let limits = Limits { items_max: 1 << 26, ..Limits::default() };
+        let connection = match address {
+            Address::Port(address) => {
+                halite_resp_client::Client::connect(address, PATIENCE, limits)
+            }
+            Address::Unix(path) => halite_resp_client::Client::connect_unix(path, PATIENCE, limits),
+        };
+        let address = address.to_string();
+        let connection = connection.map_err(|error| not_reached(&address, error))?;
+        let mut client = Self { connection, address };
         if let Some(password) = password {
             // With the user's name, a server that has no password takes any.
             client.call(&[b"AUTH", b"default", password.as_bytes()])?;

@@ -4,6 +4,7 @@
 //! is in a file of its own, and [`Copy`] takes all that the server has, as it is at one moment, into a folder for a
 //! while, for commands that read all of it.
 
+mod address;
 mod client;
 mod copy;
 mod scan;
@@ -17,6 +18,7 @@ use halite_resp_client::Reply;
 use crate::place::{DEFAULT_SPACE, Place};
 use crate::{Error, Result};
 
+pub(crate) use address::Address;
 pub(crate) use client::Client;
 pub(crate) use copy::{Copy, fetch};
 pub(crate) use scan::Wanted;
@@ -28,7 +30,7 @@ pub(crate) const PASSWORD_VARIABLE: &str = "HALITE_REQUIREPASS";
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerArgs {
     /// Ask the server at this address, which has the database open; without a PATH. DB is the number of one of its
-    /// databases, 0 if it is left out
+    /// databases, 0 if it is left out. A unix socket is `unix:FILE[:DB]`
     #[arg(long, value_name = "HOST:PORT[/DB]")]
     server: Option<String>,
 
@@ -46,7 +48,7 @@ impl ServerArgs {
     /// Connects to the server, if one is asked, for a command that works in one of its databases.
     pub(crate) fn connect_in(&self, place: &Place) -> Result<Option<Server>> {
         if self.is_given() && place.space != DEFAULT_SPACE {
-            let why = "--space: a server has databases; name one as --server HOST:PORT/DB";
+            let why = "--space: a server has databases; name one as --server HOST:PORT/DB or unix:FILE:DB";
             return Err(Error::Usage(why.into()));
         }
         self.connect()
@@ -60,27 +62,25 @@ impl ServerArgs {
                 None => Ok(None),
             };
         };
-        let (address, db) = parse(text)?;
-        let mut client =
-            Client::connect(address, password(self.password_file.as_deref())?.as_deref())?;
+        let (address, db) = Address::of_database(text)?;
+        let password = password(self.password_file.as_deref())?;
+        let mut client = Client::connect(&address, password.as_deref())?;
         if let Some(db) = db {
             client.call(&[b"SELECT", db.to_string().as_bytes()])?;
         }
         Ok(Some(Server { client, db: db.unwrap_or(0) }))
     }
-}
 
-/// The address, and the database if one is named.
-fn parse(text: &str) -> Result<(&str, Option<u32>)> {
-    let wrong =
-        || Error::Usage(format!("--server {text}: an address is HOST:PORT, or HOST:PORT/DB"));
-    let (address, db) = match text.split_once('/') {
-        Some((address, db)) => (address, Some(db.parse().map_err(|_| wrong())?)),
-        None => (text, None),
-    };
-    let (_, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-    port.parse::<u16>().map_err(|_| wrong())?;
-    Ok((address, db))
+    /// Connects to the server, if one is asked, for `command`, which is about all of its databases.
+    pub(crate) fn connect_to_all(&self, command: &str) -> Result<Option<Server>> {
+        if let Some(text) = &self.server
+            && let (_, Some(_)) = Address::of_database(text)?
+        {
+            let why = format!("--server {text}: {command} is about all databases; name none");
+            return Err(Error::Usage(why));
+        }
+        self.connect()
+    }
 }
 
 /// A server's password, from a file or the environment, if there is one.
@@ -146,18 +146,4 @@ pub(crate) fn need<'a, T>(argument: Option<&'a T>, name: &str) -> Result<&'a T> 
     argument.ok_or_else(|| {
         Error::Usage(format!("{name} is missing; without --server, the first is the folder"))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_may_name_a_database() {
-        assert_eq!(parse("h:1").unwrap(), ("h:1", None));
-        assert_eq!(parse("[::1]:6379/12").unwrap(), ("[::1]:6379", Some(12)));
-        for wrong in ["", "h", "h:", "h:x", "h:70000", "h:1/", "h:1/x", "/1", "h:1/-1"] {
-            assert!(matches!(parse(wrong), Err(Error::Usage(_))), "{wrong}");
-        }
-    }
 }

@@ -133,9 +133,41 @@ fn wrong_uses_of_a_server_are_refused() {
         &["dump", "--server", "h:1", "a", "b"],
         &["tail"],
         &["tail", "data", "--follow"],
+        &["tail", "data", "--server", "h:1"],
+        &["tail", "--server", "h:1/0"],
+        &["tail", "--server", "h:1", "--from", "1"],
+        &["get", "--server", "unix:", "a"],
+        &["backup", "--server", "unix:/nowhere:0", "file"],
     ] {
         assert_eq!(home.run(wrong).code, Some(2), "{wrong:?}");
     }
-    home.run(&["tail", "--server", "h:1", "--follow"]).failed(1, "h:1: the change log is not sent");
     home.run(&["get", "--server", "127.0.0.1:1", "a"]).failed(1, "127.0.0.1:1: ");
+    home.run(&["get", "--server", "unix:nowhere", "a"]).failed(1, "unix:nowhere: ");
+}
+
+#[test]
+fn a_server_is_reached_at_its_unix_socket() {
+    let home = Home::in_memory();
+    home.file("password", "secret\n");
+    let log = ["--change-log", "1MiB", "--requirepass", "secret"];
+    let served = Served::start(&home, &[&["--unix-socket", "h.sock"], &log[..]].concat());
+    let on = |socket: &str, args: &[&str]| {
+        let server = ["--server", socket, "--password-file", "password"];
+        home.text(&[&args[..1], &server, &args[1..]].concat())
+    };
+    let at = |args: &[&str]| on("unix:h.sock", args);
+    home.run(&["get", "--server", "unix:h.sock", "a"]).failed(1, "unix:h.sock: NOAUTH");
+    at(&["put", "a", "1"]);
+    on("unix:h.sock:3", &["put", "b", "2"]);
+    assert_eq!((at(&["get", "a"]), on("unix:h.sock:3", &["get", "b"])), ("1".into(), "2".into()));
+    assert_eq!(on("unix:h.sock:3", &["scan"]), "b\t2\n");
+    assert!(at(&["stat"]).contains("redis_version"));
+    assert!(at(&["check"]).starts_with("unix:h.sock: whole: backup "));
+    assert!(at(&["dump"]).contains("a\t1\n"));
+    assert!(at(&["tail"]).contains("\tput\tdb0\ta\t1\n"));
+    at(&["backup", "all.backup"]);
+    assert_eq!(at(&["del", "a"]), "deleted 1 key\n");
+    assert_eq!(served.end(Signal::TERM).0, Some(0));
+    home.ok(&["restore", "copy", "all.backup"]);
+    assert_eq!(home.text(&["get", "copy", "b", "--space", "db3"]), "2");
 }

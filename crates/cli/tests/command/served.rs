@@ -35,8 +35,9 @@ impl Served {
             assert!(log.read_line(&mut banner).unwrap() > 0, "no start: {banner}");
         }
         let at = "listening on ";
-        let address = banner.lines().find_map(|line| line.split_once(at)).unwrap().1;
-        let address = address.parse().unwrap();
+        let address = banner.lines().find_map(|line| line.split_once(at)?.1.parse().ok());
+        // It may listen on a unix socket alone.
+        let address = address.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
         Self { process, log, banner, address }
     }
 

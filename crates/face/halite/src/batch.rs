@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halite_contract::{Engine, Op, WriteBatch};
+use halite_contract::{Engine, KeySpaceId, Op, WriteBatch};
 
 use crate::{Durability, KeyRange, KeySpace, Result};
 
@@ -59,9 +59,10 @@ impl Batch {
         self.ops.byte_len()
     }
 
-    /// Bytes that the operations would add to all records ([`crate::Database::space_of`]), negative if they take more
-    /// away, provided that each key is in one of them: it reads the values that are replaced. `None` if a range is
-    /// removed, of which it is not known.
+    /// Bytes that the operations would add to the records of key spaces ([`crate::Database::space_of`]), negative if they
+    /// take more away, provided that each key is in one of them: it reads the values that are replaced, and calls `note`
+    /// with parts of the sums. `None` says that a key space is emptied, and what comes behind is the growth of an empty
+    /// one. Returns whether all is known: how much goes with a range that is not all of a key space, is not.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -70,27 +71,37 @@ impl Batch {
     /// fruit.put("apple", "green")?;
     /// let mut batch = db.batch();
     /// batch.delete(&fruit, "apple");
-    /// assert_eq!(batch.growth()?, Some(-(db.space_of(5, 5) as i64)));
+    /// let mut growth = 0;
+    /// assert!(batch.growth(|_, bytes| growth += bytes.unwrap_or(0))?);
+    /// assert_eq!(growth, -(db.space_of(5, 5) as i64));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As [`KeySpace::get`].
-    pub fn growth(&self) -> Result<Option<i64>> {
-        let mut growth = 0;
+    pub fn growth(&self, mut note: impl FnMut(KeySpaceId, Option<i64>)) -> Result<bool> {
+        let mut emptied = Vec::new();
         for op in self.ops.ops() {
             let (space, key, new) = match op {
                 Op::Put { space, key, value } => {
                     (space, key, self.engine.space_of(key.len(), value.len()))
                 }
                 Op::Delete { space, key } => (space, key, 0),
-                Op::DeleteRange { .. } => return Ok(None),
+                Op::DeleteRange { space, start: [], end: None } => {
+                    emptied.push(space);
+                    note(space, None);
+                    continue;
+                }
+                Op::DeleteRange { .. } => return Ok(false),
             };
-            let old = self.engine.get(space, key)?;
+            let old = match emptied.contains(&space) {
+                true => None,
+                false => self.engine.get(space, key)?,
+            };
             let old = old.map_or(0, |value| self.engine.space_of(key.len(), value.len()));
-            growth += new as i64 - old as i64;
+            note(space, Some(new as i64 - old as i64));
         }
-        Ok(Some(growth))
+        Ok(true)
     }
 
     /// Applies all operations; they are durable when this returns.

@@ -1,11 +1,14 @@
 //! A blocking connection to a server.
 
-use std::io::{self, BufReader, ErrorKind, Write};
+use std::io::{self, BufReader, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::reply::{Limits, Reply, read_reply};
 use crate::request::encode;
+use crate::socket::Socket;
 
 /// Bytes that are read at once.
 const INPUT_BYTES: usize = 64 << 10;
@@ -16,7 +19,7 @@ const QUEUE_KEPT: usize = 1 << 20;
 /// A blocking connection to a server.
 #[derive(Debug)]
 pub struct Client {
-    socket: BufReader<TcpStream>,
+    socket: BufReader<Socket>,
     /// Requests that are queued.
     queue: Vec<u8>,
     limits: Limits,
@@ -36,8 +39,23 @@ impl Client {
         socket.set_read_timeout(Some(patience))?;
         socket.set_write_timeout(Some(patience))?;
         socket.set_nodelay(true)?;
+        Ok(Self::over(Socket::Tcp(socket), limits))
+    }
+
+    /// Connects to the server that listens on a unix socket, which may be silent for `patience`, and not longer.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn connect_unix(path: &Path, patience: Duration, limits: Limits) -> io::Result<Self> {
+        let socket = UnixStream::connect(path)?;
+        socket.set_read_timeout(Some(patience))?;
+        socket.set_write_timeout(Some(patience))?;
+        Ok(Self::over(Socket::Unix(socket), limits))
+    }
+
+    fn over(socket: Socket, limits: Limits) -> Self {
         let socket = BufReader::with_capacity(INPUT_BYTES, socket);
-        Ok(Self { socket, queue: Vec::new(), limits })
+        Self { socket, queue: Vec::new(), limits }
     }
 
     /// Adds a request to those that [`Client::send`] sends.
@@ -64,7 +82,7 @@ impl Client {
     /// # Errors
     /// Those of the network: which of the requests have arrived is unknown then.
     pub fn send(&mut self) -> io::Result<()> {
-        let sent = self.socket.get_mut().write_all(&self.queue);
+        let sent = self.socket.get_mut().send(&self.queue);
         self.queue.clear();
         self.queue.shrink_to(QUEUE_KEPT);
         sent
@@ -91,8 +109,9 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
     use std::thread;
 
     use super::*;
@@ -131,6 +150,27 @@ mod tests {
         encode(&mut expected, &["EXISTS", "k"]);
         encode(&mut expected, &["GET", "k"]);
         assert_eq!(server.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_unix_socket_is_spoken_with_as_a_port_is() {
+        let folder = std::env::temp_dir().join(format!("halite-resp-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(b"+PONG\r\n").unwrap();
+            socket.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut heard = Vec::new();
+            socket.read_to_end(&mut heard).unwrap();
+            heard
+        });
+        let mut client = Client::connect_unix(&path, PATIENCE, Limits::default()).unwrap();
+        assert_eq!(client.call(&[b"PING"]).unwrap(), Reply::Status("PONG".to_owned()));
+        drop(client);
+        assert_eq!(server.join().unwrap(), b"*1\r\n$4\r\nPING\r\n");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

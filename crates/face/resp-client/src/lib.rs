@@ -25,6 +25,7 @@ mod client;
 mod head;
 mod reply;
 mod request;
+mod socket;
 mod token;
 
 pub use client::Client;

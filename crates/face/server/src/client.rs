@@ -1,5 +1,6 @@
 //! The state of a client, apart from its socket.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::acl::Login;
@@ -52,6 +53,8 @@ pub(crate) struct Client {
     pub(crate) next_post: u64,
     /// The backup that it takes.
     pub(crate) backup: Option<Backup>,
+    /// By partition: the position up to which it has read changes, and those behind it.
+    pub(crate) changes: BTreeMap<usize, (u64, halite::Changes)>,
     /// The migration that its request at the front waits for.
     pub(crate) migration: Option<Migration>,
     pub(crate) replies: Replies,
@@ -147,6 +150,7 @@ impl Client {
             acts_for: id,
             next_post: 0,
             backup: None,
+            changes: BTreeMap::new(),
             migration: None,
             replies: Replies::All,
             needs_all_parts: false,

@@ -2,16 +2,17 @@
 //!
 //! An engine with levels learns only in merges what a write has replaced. As soon as there is a limit, a thread adds up all
 //! records once, and from then on each commit adds what it makes them grow ([`halite::Batch::growth`]), for which it reads
-//! what it replaces. When all keys of a database are removed, the records are added up anew. Until the sum is there, the
-//! limit does not hold. It is about right: commits of other threads at the moment at which it begins may be missed, and
-//! records that cannot be read.
+//! what it replaces. The bytes are counted for each key space, so that those of one that is emptied are known at once,
+//! also while the others are added up. Until the sum is there, the limit does not hold. It is about right: commits of
+//! other threads at the moment at which it begins may be missed, and records that cannot be read.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
-use halite::{Iter, KeySpace};
+use halite::{Batch, Iter, KeySpace, KeySpaceId};
 
 use crate::ending::Ending;
 use crate::lock::lock;
@@ -25,13 +26,48 @@ pub(crate) struct DataBytes(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// The bytes, or what they have grown since the sum began.
+    /// The bytes of all key spaces, or what they have grown since the sum began.
     bytes: AtomicI64,
+    /// By key space: the part of it in that. They are those with which the first sum has begun.
+    spaces: OnceLock<HashMap<KeySpaceId, Part>>,
     /// The number of the sum that is being made, or is there; 0: none.
     wanted: AtomicU64,
     /// The number of the last sum that is in `bytes`.
     added: AtomicU64,
     state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct Part {
+    bytes: AtomicI64,
+    /// It was emptied since the sum began, which has to leave it out.
+    is_emptied: AtomicBool,
+}
+
+/// What a commit makes the records grow, by key space; `None`: it is emptied before.
+pub(crate) struct Growth {
+    parts: Vec<(KeySpaceId, Option<i64>)>,
+    /// If a record that is replaced cannot be read, the batch is written all the same, and the records are added up anew.
+    is_known: bool,
+}
+
+impl Part {
+    fn add(&self, all: &AtomicI64, growth: i64) {
+        self.bytes.fetch_add(growth, Ordering::Relaxed);
+        all.fetch_add(growth, Ordering::Relaxed);
+    }
+}
+
+impl Growth {
+    /// That of a batch.
+    pub(crate) fn of(batch: &Batch) -> Self {
+        let mut parts: Vec<(KeySpaceId, Option<i64>)> = Vec::new();
+        let noted = batch.growth(|space, growth| match (parts.last_mut(), growth) {
+            (Some((last, Some(sum))), Some(growth)) if *last == space => *sum += growth,
+            _ => parts.push((space, growth)),
+        });
+        Self { is_known: noted.unwrap_or(false), parts }
+    }
 }
 
 #[derive(Default)]
@@ -59,8 +95,25 @@ impl DataBytes {
     }
 
     /// Notes what a commit has made the records grow.
-    pub(crate) fn add(&self, growth: i64) {
-        self.0.bytes.fetch_add(growth, Ordering::Relaxed);
+    pub(crate) fn add(&self, growth: &Growth) {
+        if !growth.is_known {
+            return self.forget();
+        }
+        let Some(spaces) = self.0.spaces.get() else { return };
+        for (space, growth) in &growth.parts {
+            // Those of the server itself are no data.
+            let Some(part) = spaces.get(space) else { continue };
+            match growth {
+                Some(growth) => part.add(&self.0.bytes, *growth),
+                None => {
+                    // The sum must not be added meanwhile.
+                    let _state = lock(&self.0.state);
+                    part.is_emptied.store(true, Ordering::Relaxed);
+                    let bytes = part.bytes.swap(0, Ordering::Relaxed);
+                    self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                }
+            }
+        }
     }
 
     /// Forgets the sum: it no longer holds, or there is no limit.
@@ -86,18 +139,37 @@ impl DataBytes {
         }
         state.last += 1;
         let number = state.last;
+        let parts = self
+            .0
+            .spaces
+            .get_or_init(|| spaces.iter().map(|space| (space.id(), Part::default())).collect());
+        for part in parts.values() {
+            part.bytes.store(0, Ordering::Relaxed);
+            part.is_emptied.store(false, Ordering::Relaxed);
+        }
         self.0.bytes.store(0, Ordering::Relaxed);
         self.0.wanted.store(number, Ordering::Release);
         // All of them show the records as they are now.
-        let iters: Vec<Iter> = spaces.iter().filter_map(|space| space.iter().ok()).collect();
+        let iters = spaces.iter().filter_map(|space| Some((space.id(), space.iter().ok()?)));
+        let iters: Vec<(KeySpaceId, Iter)> = iters.collect();
         let (shared, db, ending) = (Arc::clone(&self.0), db.clone(), Arc::clone(ending));
         let add_up = move || {
             let is_wanted =
                 || shared.wanted.load(Ordering::Relaxed) == number && !ending.has_begun();
-            let sum = catch_unwind(AssertUnwindSafe(|| add_up(&db, iters, is_wanted)));
+            let mut sums = Vec::new();
+            for (space, iter) in iters {
+                let part = shared.spaces.get().and_then(|parts| parts.get(&space));
+                let Some(part) = part.filter(|_| is_wanted()) else { continue };
+                let go_on = || is_wanted() && !part.is_emptied.load(Ordering::Relaxed);
+                let sum = catch_unwind(AssertUnwindSafe(|| add_up(&db, iter, go_on)));
+                sums.push((part, sum.unwrap_or(0)));
+            }
             let _state = lock(&shared.state);
             if is_wanted() {
-                shared.bytes.fetch_add(sum.unwrap_or(0) as i64, Ordering::Relaxed);
+                let is_there = |(part, _): &(&Part, u64)| !part.is_emptied.load(Ordering::Relaxed);
+                for (part, sum) in sums.into_iter().filter(is_there) {
+                    part.add(&shared.bytes, sum as i64);
+                }
                 shared.added.store(number, Ordering::Release);
             }
         };
@@ -112,21 +184,18 @@ impl DataBytes {
 /// Records of a scan that cannot be read, at most, before it is given up.
 const UNREADABLE_MAX: usize = 1000;
 
-/// The bytes of the records of some scans, as far as they can be read.
-fn add_up(db: &halite::Database, iters: Vec<Iter>, is_wanted: impl Fn() -> bool) -> u64 {
-    let (mut sum, mut count) = (0, 0_u64);
-    for iter in iters {
-        let mut unreadable = 0;
-        let is_bearable = |pair: &halite::Result<_>| {
-            unreadable += usize::from(pair.is_err());
-            unreadable <= UNREADABLE_MAX
-        };
-        for (key, value) in iter.take_while(is_bearable).flatten() {
-            sum += db.space_of(key.len(), value.len());
-            count += 1;
-            if count.is_multiple_of(STEP) && !is_wanted() {
-                return sum;
-            }
+/// The bytes of the records of a scan, as far as they can be read.
+fn add_up(db: &halite::Database, iter: Iter, go_on: impl Fn() -> bool) -> u64 {
+    let (mut sum, mut count, mut unreadable) = (0, 0_u64, 0);
+    let is_bearable = |pair: &halite::Result<_>| {
+        unreadable += usize::from(pair.is_err());
+        unreadable <= UNREADABLE_MAX
+    };
+    for (key, value) in iter.take_while(is_bearable).flatten() {
+        sum += db.space_of(key.len(), value.len());
+        count += 1;
+        if count.is_multiple_of(STEP) && !go_on() {
+            break;
         }
     }
     sum

@@ -105,7 +105,9 @@ pub(crate) fn answer_failure(
     out: &mut Vec<u8>,
 ) {
     let text = failure.text();
-    service.note_error(&text);
+    if !matches!(failure, Failure::RefusedInScript(_)) {
+        service.note_error(&text);
+    }
     Reply { out, protocol }.error(&text);
 }
 

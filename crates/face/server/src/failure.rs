@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     /// The command is refused; the reply has the reason: a code, a space, and a text, which may quote bytes of the
     /// client.
     Refused(Cow<'static, [u8]>),
+    /// A script has failed by the refusal of one of its commands, which is counted already.
+    RefusedInScript(Vec<u8>),
     /// The client waits for keys, and the command is executed again.
     Waits,
     /// The server ends before it is done.
@@ -48,6 +50,7 @@ impl Failure {
     pub(crate) fn text(&self) -> Cow<'_, [u8]> {
         match self {
             Self::Refused(text) => Cow::Borrowed(text),
+            Self::RefusedInScript(text) => Cow::Borrowed(text),
             Self::Waits => Cow::Borrowed(b"ERR the command waits"),
             Self::Interrupted => Cow::Borrowed(b"ERR the server is shutting down"),
             // Deletions help against a lack of space, and not against other errors.

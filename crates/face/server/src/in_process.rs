@@ -110,6 +110,14 @@ impl InProcess {
         })
     }
 
+    /// Waits until the bytes of all records are known, if there is a limit of them: it holds from then on.
+    pub fn count_bytes(&mut self) {
+        self.service.refresh();
+        if self.service.store.live_bytes().is_none() {
+            self.service.shared.data_bytes.wait();
+        }
+    }
+
     /// Removes some keys and fields that have expired.
     pub fn remove_expired(&mut self) {
         self.service.store.expire_due(EXPIRED_MAX);

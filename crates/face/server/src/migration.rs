@@ -2,16 +2,18 @@
 //!
 //! A [`Job`] has the requests, encoded. It connects, sends them in groups, and reads the replies; every wait for the other
 //! server ends after the client's timeout. It runs on a thread of its own, and when that has ended, the thread of the server
-//! is woken whose client waits ([`Migration`]). If the client goes, the thread ends soon, and no key is removed.
+//! is woken whose client waits ([`Migration`]). If the client goes, the thread ends soon, also while it connects, and no key
+//! is removed.
 
 use std::io::{self, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use halite_resp_client::{Limits, Reply, read_reply};
+use mio::{Events, Interest, Poll, Token};
 
 use crate::lock::lock;
 use crate::shared::Shared;
@@ -81,7 +83,7 @@ impl Job {
     }
 
     fn send(&self, sent: &mut Sent, must_end: impl Fn() -> bool) -> Result<(), String> {
-        let stream = self.connect().ok_or(CONNECTING)?;
+        let stream = self.connect(&must_end).ok_or(CONNECTING)?;
         let target = Target { stream: &stream, timeout: self.timeout, must_end: &must_end };
         let mut input = BufReader::new(&target);
         let mut reply = || read_reply(&mut input, &LIMITS).map_err(|_| READING.to_owned());
@@ -115,15 +117,47 @@ impl Job {
         Ok(())
     }
 
-    fn connect(&self) -> Option<TcpStream> {
+    /// Connects to the first address that answers.
+    fn connect(&self, must_end: &impl Fn() -> bool) -> Option<TcpStream> {
         let mut addrs = (self.host.as_str(), self.port).to_socket_addrs().ok()?;
-        let stream = addrs.find_map(|addr| TcpStream::connect_timeout(&addr, self.timeout).ok())?;
+        let stream = addrs.find_map(|addr| connect(addr, self.timeout, must_end).ok())?;
         let patience = Some(self.timeout.min(PATIENCE));
         stream.set_read_timeout(patience).ok()?;
         stream.set_write_timeout(patience).ok()?;
         stream.set_nodelay(true).ok()?;
         Some(stream)
     }
+}
+
+/// Connects to an address within a time, unless it `must_end`.
+fn connect(
+    addr: SocketAddr,
+    timeout: Duration,
+    must_end: &impl Fn() -> bool,
+) -> io::Result<TcpStream> {
+    let (began, mut poll, mut events) = (Instant::now(), Poll::new()?, Events::with_capacity(1));
+    let mut stream = mio::net::TcpStream::connect(addr)?;
+    poll.registry().register(&mut stream, Token(0), Interest::WRITABLE)?;
+    loop {
+        let left = timeout.saturating_sub(began.elapsed());
+        if left.is_zero() || must_end() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        match poll.poll(&mut events, Some(left.min(PATIENCE))) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            _ if events.is_empty() => {}
+            _ => match (stream.take_error()?, stream.peer_addr()) {
+                (Some(error), _) => return Err(error),
+                (None, Ok(_)) => break,
+                // It is not connected yet.
+                (None, Err(_)) => {}
+            },
+        }
+    }
+    poll.registry().deregister(&mut stream)?;
+    let stream = TcpStream::from(stream);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
 }
 
 /// The connection to the other server. A wait ends after the timeout, or when it `must_end`.
@@ -244,7 +278,29 @@ impl Drop for Report {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+
     use super::*;
+
+    #[test]
+    fn who_goes_while_it_connects_ends_it() {
+        // A socket that takes one connection, and leaves the others without an answer.
+        let deaf = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&deaf, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        listen(&deaf, 0).unwrap();
+        let addr = SocketAddr::try_from(getsockname(&deaf).unwrap()).unwrap();
+        let forever = Duration::from_secs(86_400);
+        let looks = Cell::new(0);
+        let must_end = || {
+            looks.set(looks.get() + 1);
+            looks.get() > 2
+        };
+        let taken: Vec<_> = (0..3).map_while(|_| connect(addr, forever, &must_end).ok()).collect();
+        assert!(taken.len() < 3, "the socket takes any number of connections");
+        assert!(looks.get() > 2);
+    }
 
     #[test]
     fn requests_are_grouped_by_their_bytes_and_their_number() {

@@ -68,13 +68,15 @@ pub(crate) fn admit<'a>(
     if service.shared.scripts.busy.any() && !may_disturb(command, args) {
         return Ok(Admission::Refused(Some(command), service.shared.scripts.busy.refusal()));
     }
-    if is_paused(service, client, command, args) && check(service, client, command, args).is_ok() {
-        return Err(Delay::Pause);
-    }
     if awaits(client, command) {
         return Err(Delay::Backup);
     }
-    Ok(match check(service, client, command, args) {
+    // Once: a refusal is noted for ACL LOG.
+    let checked = check(service, client, command, args);
+    if checked.is_ok() && is_paused(service, client, command, args) {
+        return Err(Delay::Pause);
+    }
+    Ok(match checked {
         Ok(()) => Admission::Admitted(Admitted::new(command, args)),
         Err(failure) => Admission::Refused(Some(command), failure),
     })

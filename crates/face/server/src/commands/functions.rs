@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::call::{Call, is};
 use crate::failure::{Failure, Outcome};
 use crate::glob;
-use crate::script::library::{Libraries, Library};
+use crate::script::libraries::{Draft, Libraries};
+use crate::script::library::Library;
 use crate::script::{dump as form, inspect};
 
 use super::scripting::{change_libraries, check_flush};
@@ -20,12 +21,11 @@ fn exists(what: &str, name: &str) -> Failure {
 }
 
 /// Adds a library in the place of one of its name, if it may replace that.
-fn insert(libraries: &mut Libraries, library: Library, replaces: bool, quote: &str) -> Outcome {
+fn insert(libraries: &mut Draft<'_>, library: Library, replaces: bool, quote: &str) -> Outcome {
     if !replaces && libraries.get(&library.name).is_some() {
         return Err(exists("Library", &format!("{quote}{}{quote}", library.name)));
     }
-    let bytes: usize = libraries.iter().map(|known| known.body.len()).sum();
-    if bytes + library.body.len() > LEN_MAX {
+    if libraries.body_len() + library.body.len() > LEN_MAX {
         return Err(format!("OOM the libraries take more than {LEN_MAX} bytes").into());
     }
     libraries.insert(Arc::new(library)).map_err(|taken| exists("Function", &taken))
@@ -69,10 +69,9 @@ pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
     }
     check_flush(call, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
     let is_async = call.args.get(2).is_some_and(|word| is(word, "ASYNC"));
-    let mut forgotten = 0;
+    let forgotten = call.service.shared.scripts.libraries()?.function_count();
     change_libraries(call, |_, libraries| {
-        forgotten = libraries.function_count();
-        *libraries = Libraries::default();
+        libraries.clear();
         Ok(())
     })?;
     // Redis counts the functions and the state of Lua, if there are many.
@@ -103,19 +102,20 @@ pub(super) fn restore(call: &mut Call<'_>) -> Outcome {
     let texts = form::parse(call.arg(2))?;
     change_libraries(call, |call, libraries| {
         if is(policy, "FLUSH") {
-            *libraries = Libraries::default();
+            libraries.clear();
         }
-        let mut restored = Libraries::default();
+        let none = Libraries::default();
+        let mut restored = Draft::of(&none);
         for text in &texts {
             call.check_ending()?;
             let library = inspect(text, &call.service.settings.scripts)?;
             insert(&mut restored, library, false, "")?;
         }
-        for library in restored.iter() {
+        for library in restored.finish().added.into_values() {
             if !is(policy, "REPLACE") && libraries.get(&library.name).is_some() {
                 return Err(exists("Library", &library.name));
             }
-            libraries.insert(Arc::clone(library)).map_err(|taken| exists("Function", &taken))?;
+            libraries.insert(library).map_err(|taken| exists("Function", &taken))?;
         }
         Ok(())
     })?;

@@ -2,8 +2,8 @@
 //!
 //! The keys are sent by a thread of their own ([`crate::migration`]), while others are served; the request waits meanwhile, and
 //! is executed a second time when the thread has ended. Then each key that the target has is removed, if it still has the
-//! value that was sent. Within a transaction or a script, where nothing may come between, all happens at once, and other
-//! clients wait.
+//! value that was sent. Within a transaction or a script nothing may come between, and other clients wait: the request of a
+//! script is executed again by the script, which looks meanwhile whether it has to end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub(super) fn migrate(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     let job = job(call, &options, restores)?;
-    if !call.service.may_wait || call.client.id == Client::GUEST {
+    if !call.service.may_wait && call.client.id != Client::GUEST {
         let shared = Arc::clone(&call.service.shared);
         let sent = job.run(|| shared.ending.has_begun());
         return finish(call, &options, keys, sent);

@@ -9,6 +9,7 @@ mod admin;
 mod backup;
 mod bitmap;
 mod blocking;
+mod changes;
 mod client;
 mod cluster;
 mod command;

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::lock::lock;
 use crate::number::parse_i64;
 use crate::resp::Args;
+use crate::script::libraries::Draft;
 use crate::script::registry::Script;
 use crate::script::run::{Program, check};
 use crate::script::{Registry, run, sha1};
@@ -174,24 +175,21 @@ pub(super) fn help(call: &mut Call<'_>) -> Outcome {
 /// Adds libraries by their texts, and removes others: all of that, or nothing.
 pub(super) fn change_libraries(
     call: &mut Call<'_>,
-    change: impl FnOnce(&mut Call<'_>, &mut crate::script::library::Libraries) -> Outcome,
+    change: impl FnOnce(&mut Call<'_>, &mut Draft<'_>) -> Outcome,
 ) -> Outcome {
     call.service.check_durable()?;
     let shared = Arc::clone(&call.service.shared);
     let _changing = lock(&shared.scripts.changing);
-    let before = shared.scripts.libraries()?;
-    let mut libraries = (*before).clone();
-    change(call, &mut libraries)?;
-    let is_new = |name: &str, library: &Arc<_>| {
-        before.get(name).is_none_or(|known| !Arc::ptr_eq(known, library))
+    let change = {
+        let before = shared.scripts.libraries()?;
+        let mut draft = Draft::of(&before);
+        change(call, &mut draft)?;
+        draft.finish()
     };
-    let removed = before.iter().map(|library| library.name.as_str());
-    let removed: Vec<_> = removed.filter(|name| libraries.get(name).is_none()).collect();
-    let added = libraries.iter().filter(|library| is_new(&library.name, library));
-    let added: Vec<_> =
-        added.map(|library| (library.name.as_str(), library.body.as_slice())).collect();
+    let removed: Vec<_> = change.removed.iter().map(String::as_str).collect();
+    let added = change.added.iter();
+    let added: Vec<_> = added.map(|(name, library)| (name.as_str(), &*library.body)).collect();
     call.service.store.change_libraries(&removed, &added).map_err(Failure::from)?;
-    drop(added);
-    shared.scripts.set_libraries(libraries);
+    shared.scripts.change_libraries(change);
     Ok(())
 }

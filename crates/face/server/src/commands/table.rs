@@ -6,11 +6,11 @@ use crate::number::parse_i64;
 use crate::resp::Args;
 
 use super::{
-    acl, admin, backup, bitmap, blocking, client, cluster, command, config, connection, counters,
-    debug, digest, dump, expiry, fields, functions, geo, geo_search, hashes, hyperloglog, increx,
-    info, keys, latency, lcs, lists, lolwut, memory, migrate, monitor, object, pubsub, replication,
-    scan, scripting, set_algebra, sets, slowlog, sort, sorted_sets, streams, strings, tracking,
-    transactions,
+    acl, admin, backup, bitmap, blocking, changes, client, cluster, command, config, connection,
+    counters, debug, digest, dump, expiry, fields, functions, geo, geo_search, hashes, hyperloglog,
+    increx, info, keys, latency, lcs, lists, lolwut, memory, migrate, monitor, object, pubsub,
+    replication, scan, scripting, set_algebra, sets, slowlog, sort, sorted_sets, streams, strings,
+    tracking, transactions,
 };
 
 /// The properties of a command, for dispatch and for COMMAND.
@@ -214,7 +214,9 @@ impl MoreKeys {
             Self::Counted(at) => {
                 let count = args.get(at).and_then(parse_i64).unwrap_or(0);
                 let count = usize::try_from(count).unwrap_or(0);
-                (at + 1..words.min((at + 1).saturating_add(count))).collect()
+                // A request with too few words is refused, and has no keys before.
+                let end = Some((at + 1).saturating_add(count)).filter(|&end| end <= words);
+                (at + 1..end.unwrap_or(0)).collect()
             }
             Self::CountedPairs(at) => {
                 let count = args.get(at).and_then(parse_i64).unwrap_or(0);
@@ -776,6 +778,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         part("halite.backup|next", 2, ADMIN | NO_MULTI | AWAITS, Server, "7.4.0", "Returns the next piece of a backup", backup::next),
         part("halite.backup|stop", 2, ADMIN, Server, "7.4.0", "Ends a backup early", backup::stop),
     ]),
+    new("halite.changes", -2, 0, Server, "7.4.0", "Reads the change log", changes::help).with(&[
+        part("halite.changes|help", 2, 0, Server, "7.4.0", "Lists the subcommands", changes::help),
+        part("halite.changes|positions", 2, ADMIN | DANGEROUS | NO_MULTI | NO_SCRIPT | ALL_KEYS, Server, "7.4.0", "Tells from where to where changes can be read", changes::positions),
+        part("halite.changes|read", 4, ADMIN | DANGEROUS | NO_MULTI | NO_SCRIPT, Server, "7.4.0", "Returns the changes behind a position", changes::read),
+        part("halite.changes|spaces", 2, ADMIN | DANGEROUS | NO_MULTI | NO_SCRIPT | ALL_KEYS, Server, "7.4.0", "Returns the names of the key spaces", changes::spaces),
+    ]),
     new("info", -1, DANGEROUS | ALL_THREADS, Server, "1.0.0", "Tells how the server is", info::info),
     new("lastsave", 1, FAST | ADMIN, Server, "1.0.0", "Tells when everything was durable", admin::lastsave),
     new("latency", -2, 0, Server, "2.8.13", "Commands about spikes of latency", latency::help).with(&[
@@ -988,7 +996,7 @@ mod tests {
         assert!(indexes("ping a", None).is_empty());
         for (text, more, expected) in [
             ("zunion 2 a b weights 1 2", MoreKeys::Counted(1), &[2, 3][..]),
-            ("zunion 3 a b", MoreKeys::Counted(1), &[2, 3]),
+            ("zunion 3 a b", MoreKeys::Counted(1), &[]),
             ("zunion x a b", MoreKeys::Counted(1), &[]),
             ("zunion -1 a b", MoreKeys::Counted(1), &[]),
             ("sort a by w store b", SORTED, &[5]),

@@ -136,6 +136,7 @@ fn run(call: &mut Call<'_>, queue: &Queue) -> Outcome {
                 call.service.note_error(&text);
                 call.reply().error(&text);
             }
+            Err(Failure::RefusedInScript(text)) => call.reply().error(&text),
             done => done?,
         }
         // Beyond the limit the client is dropped; the other commands must be executed nevertheless.

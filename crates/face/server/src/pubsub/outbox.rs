@@ -19,6 +19,8 @@ pub(crate) struct Outbox {
     byte_len: usize,
     /// The number of the first post of the transaction under way.
     mark: Option<u64>,
+    /// The numbers of the posts of the transaction under way that tell of events.
+    events_since_mark: Vec<u64>,
     /// Commands of this turn, for the monitors. They have been executed, also if they are rolled back.
     commands: Vec<u8>,
     /// Some of them are lost for lack of room.
@@ -59,6 +61,7 @@ impl Outbox {
             first: 1,
             byte_len: 0,
             mark: None,
+            events_since_mark: Vec::new(),
             commands: Vec::new(),
             commands_lost: false,
             changes: Vec::new(),
@@ -187,7 +190,7 @@ impl Outbox {
         if !self.registry.has_any() {
             return;
         }
-        let event = event.as_bytes();
+        let (event, first) = (event.as_bytes(), self.end());
         if self.events.go_to_keys() {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
             self.publish(false, &channel, event, || true);
@@ -195,6 +198,9 @@ impl Outbox {
         if self.events.go_to_events() {
             let channel = [format!("__keyevent@{db}__:").as_bytes(), event].concat();
             self.publish(false, &channel, key, || true);
+        }
+        if self.mark.is_some() {
+            self.events_since_mark.extend(first..self.end());
         }
     }
 
@@ -210,12 +216,26 @@ impl Outbox {
     /// Posts from now on belong to a transaction.
     pub(crate) fn begin(&mut self) {
         self.mark = Some(self.end());
+        self.events_since_mark.clear();
         self.changes_mark = self.changes.len();
     }
 
     /// The transaction has become part of the turn.
     pub(crate) fn commit(&mut self) {
         self.mark = None;
+    }
+
+    /// The transaction has become part of the turn, and its events have not happened: what it published stays.
+    pub(crate) fn commit_without_events(&mut self) {
+        self.mark = None;
+        let (first, events) = (self.first, std::mem::take(&mut self.events_since_mark));
+        let mut number = first;
+        self.posts.retain(|addressed| {
+            let is_event = events.binary_search(&number).is_ok();
+            self.byte_len -= if is_event { addressed.post.byte_len() } else { 0 };
+            number += 1;
+            !is_event
+        });
     }
 
     /// The transaction has changed nothing: its messages are dropped.
@@ -233,6 +253,7 @@ impl Outbox {
     pub(crate) fn return_to(&mut self, (mark, changes_mark): Mark) {
         let dropped = self.changes.drain(changes_mark.min(self.changes.len())..);
         self.changes_len -= dropped.map(|change| change.byte_len()).sum::<usize>();
+        self.events_since_mark.retain(|&number| number < mark);
         let from = mark.saturating_sub(self.first) as usize;
         let mut kept = self.posts.split_off(from.min(self.posts.len()));
         self.keep_invalidations(&mut kept);

@@ -76,30 +76,27 @@ fn raised(text: impl AsRef<[u8]>) -> Thrown {
 /// `redis.call`, which raises errors, or `redis.pcall`, which returns them.
 fn caller(lua: &Lua, desk: &Rc<Desk>, raises: bool) -> mlua::Result<Function> {
     let desk = Rc::clone(desk);
-    lua.create_function(move |lua, args| {
-        desk.returns_errors.set(!raises);
-        let error = match call(lua, &desk, args)? {
-            Ok(value) => return Ok(value),
-            Err(text) => text,
-        };
-        if raises { Err(Thrown::Reply(error).into()) } else { error_table(lua, &error) }
+    lua.create_function(move |lua, args| match call(lua, &desk, args)? {
+        Ok(value) => Ok(value),
+        Err(refused) if raises => Err(refused.into()),
+        Err(Thrown::Failed(text)) => error_table(lua, &text, true),
+        Err(refused) => error_table(lua, refused.to_string().as_bytes(), false),
     })
 }
 
-/// Executes a command, and returns its reply, or the text of its error.
+/// Executes a command, and returns its reply, or its error.
 fn call(
     lua: &Lua,
     desk: &Rc<Desk>,
     args: MultiValue,
-) -> mlua::Result<std::result::Result<Value, Vec<u8>>> {
+) -> mlua::Result<std::result::Result<Value, Thrown>> {
     if args.is_empty() {
-        let text = b"ERR Please specify at least one argument for this redis lib call";
-        return Ok(Err(text.to_vec()));
+        let text = "Please specify at least one argument for this redis lib call";
+        return Ok(Err(raised(text)));
     }
     if !lay(lua, desk, &args)? {
-        return Ok(
-            Err(b"ERR Lua redis lib command arguments must be strings or integers".to_vec()),
-        );
+        let text = "Lua redis lib command arguments must be strings or integers";
+        return Ok(Err(raised(text)));
     }
     // Each argument takes a place that the values of the reply may need.
     drop(args);
@@ -111,7 +108,7 @@ fn call(
     }
     let reply = desk.reply.borrow();
     match to_lua::error_text(&reply) {
-        Some(text) => Ok(Err(text.to_vec())),
+        Some(text) => Ok(Err(Thrown::Failed(text.to_vec()))),
         None => to_lua::to_lua(lua, &reply, &Lifted::new(lua, desk)?).map(Ok),
     }
 }
@@ -149,7 +146,7 @@ fn only_string(args: &MultiValue) -> Option<Vec<u8>> {
 
 fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     let Some(text) = only_string(&args) else {
-        return error_table(lua, b"ERR wrong number or type of arguments");
+        return error_table(lua, b"ERR wrong number or type of arguments", false);
     };
     let text = text.strip_prefix(b"-").unwrap_or(&text);
     let (code, message) = match text.iter().position(|&byte| byte == b' ') {
@@ -163,7 +160,7 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
 
 fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     let Some(text) = only_string(&args) else {
-        return error_table(lua, b"ERR wrong number or type of arguments");
+        return error_table(lua, b"ERR wrong number or type of arguments", false);
     };
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set("ok", lua.create_string(text)?)?;

@@ -14,6 +14,7 @@ local pairs, pcall, xpcall, loadstring = pairs, pcall, xpcall, loadstring
 local collectgarbage = collectgarbage
 local select, tonumber, floor = select, tonumber, math.floor
 local byte, find, sub, concat, resume = string.byte, string.find, string.sub, table.concat, coroutine.resume
+local format, gsub = string.format, string.gsub
 local thrown, is_abort, place, check = native.thrown, native.is_abort, native.place, native.check
 
 local READONLY = "Attempt to modify a readonly table"
@@ -116,6 +117,30 @@ local function check_text(value, number, name)
     error("bad argument #" .. number .. " to '" .. name .. "' (string expected, got " .. type(value) .. ")", 3)
   end
   return value
+end
+
+-- Texts of more bytes than this take so long in Lua's own functions that the clock is looked at before each.
+local LONG = 10000
+
+function globals.tonumber(...)
+  local value, base = ...
+  if type(value) == "string" and #value > LONG then
+    check()
+  end
+  base = check_whole(base, 10, 2, "tonumber")
+  if base == 10 then
+    if value == nil and select("#", ...) == 0 then
+      error("bad argument #1 to 'tonumber' (value expected)", 2)
+    end
+    local number = tonumber(value)
+    return number
+  end
+  value = check_text(value, 1, "tonumber")
+  if base < 2 or base > 36 then
+    error("bad argument #2 to 'tonumber' (base out of range)", 2)
+  end
+  local number = tonumber(value, base)
+  return number
 end
 
 -- As many values as the stack has places for. Lua's own function does not count beyond 31 bits.
@@ -283,6 +308,33 @@ for _, name in pairs({ "find", "match", "rep", "lower", "upper", "reverse" }) do
   strings[name] = text[name]
 end
 local next_match, replace = text.next_match, text.replace
+
+-- An error has the name of the function that a script has called.
+local function formatted(ok, result)
+  if ok then
+    return result
+  end
+  if type(result) == "string" then
+    result = gsub(result, "'%?'", "'format'", 1)
+  end
+  error(result, 3)
+end
+
+function strings.format(...)
+  local count = select("#", ...)
+  if count > 10 then
+    check()
+    count = 0
+  end
+  for index = 1, count do
+    local value = select(index, ...)
+    if type(value) == "string" and #value > LONG then
+      check()
+    end
+  end
+  local result = formatted(pcall(format, ...))
+  return result
+end
 
 function strings.gmatch(subject, pattern)
   subject, pattern = check_text(subject, 1, "gmatch"), check_text(pattern, 2, "gmatch")

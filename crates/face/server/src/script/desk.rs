@@ -67,8 +67,6 @@ pub(super) struct Desk {
     pub(super) bell: RefCell<Option<Function>>,
     pub(super) errand: Cell<Errand>,
     pub(super) words: RefCell<Words>,
-    /// The script gets errors as values.
-    pub(super) returns_errors: Cell<bool>,
     /// The reply, in `protocol`.
     pub(super) reply: RefCell<Vec<u8>>,
     /// The protocol that the script has chosen for replies.
@@ -100,7 +98,6 @@ impl Desk {
             bell: RefCell::default(),
             errand: Cell::new(Errand::Execute),
             words: RefCell::default(),
-            returns_errors: Cell::new(false),
             reply: RefCell::default(),
             protocol: Cell::new(Protocol::Resp2),
             abort: Cell::new(None),

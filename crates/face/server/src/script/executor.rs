@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::busy::BusyScript;
@@ -22,6 +23,9 @@ use crate::store::Savepoint;
 
 /// How often a running script looks after the server.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a script waits before it asks again whether its migration has ended.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The changes of a script that can be undone.
 #[derive(Debug)]
@@ -89,10 +93,8 @@ impl Executor<'_> {
         if let Err(failure) = self.execute(&words, &mut reply) {
             match failure {
                 Failure::Refused(text) => {
-                    if self.desk.returns_errors.get() {
-                        // One that is raised counts as that of the script.
-                        self.service.note_error(&text);
-                    }
+                    // Here, and not again if the script fails by it.
+                    self.service.note_error(&text);
                     Reply { out: &mut reply, protocol }.error(&text);
                 }
                 failure => self.abort(Abort::Failed, Some(failure)),
@@ -136,10 +138,32 @@ impl Executor<'_> {
         }
         self.service.counters.commands += 1;
         let admitted = Admitted::kept(command, args);
-        let done = dispatch::perform(self.service, self.client, admitted, out);
+        let mut done = dispatch::perform(self.service, self.client, admitted, out);
+        while matches!(done, Err(Failure::Waits)) && self.migrates() {
+            done = dispatch::perform(self.service, self.client, admitted, out);
+        }
+        if self.desk.abort.get().is_some() {
+            return Ok(());
+        }
         // The script is slow, and not its command.
         self.service.slow_guest = None;
         done
+    }
+
+    /// Waits for the end of a migration that a command of the script has begun; false: the script must end before.
+    fn migrates(&mut self) -> bool {
+        while self.client.awaits(true) {
+            thread::sleep(PAUSE);
+            if self.desk.began.get().elapsed() >= self.desk.next_look.get() {
+                self.look_after();
+            }
+            if self.desk.abort.get().is_some() {
+                // Its thread ends soon, and no key is removed.
+                self.client.migration = None;
+                return false;
+            }
+        }
+        self.client.migration.is_some()
     }
 
     /// Lays on the desk whether the client may have the words executed: 1 or 0, or nothing if they are no command.

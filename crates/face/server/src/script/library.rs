@@ -1,7 +1,5 @@
-//! Libraries of functions.
+//! A library of functions, and what it registers.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mlua::{Function, MultiValue, Table, Value};
@@ -43,67 +41,6 @@ pub(crate) struct FunctionInfo {
     pub(crate) name: String,
     pub(crate) description: Option<Vec<u8>>,
     pub(crate) flags: ScriptFlags,
-}
-
-/// All libraries.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Libraries {
-    by_name: BTreeMap<String, Arc<Library>>,
-    /// By name of a function in lower case, as all are found: its library, and its place there.
-    functions: HashMap<String, (Arc<Library>, usize)>,
-}
-
-impl Libraries {
-    /// All of them, by name.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Library>> {
-        self.by_name.values()
-    }
-
-    /// The library of this name.
-    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Library>> {
-        self.by_name.get(name)
-    }
-
-    /// The number of functions.
-    pub(crate) fn function_count(&self) -> usize {
-        self.functions.len()
-    }
-
-    /// The function of this name, with its library.
-    pub(crate) fn function(&self, name: &[u8]) -> Option<(&Arc<Library>, &FunctionInfo)> {
-        let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
-        let (library, index) = self.functions.get(&name)?;
-        Some((library, library.functions.get(*index)?))
-    }
-
-    /// Adds a library in the place of one of the same name; `Err`: a function that another library has.
-    pub(crate) fn insert(&mut self, library: Arc<Library>) -> Result<(), String> {
-        let mut own = HashSet::new();
-        let mut is_taken = |function: &&FunctionInfo| {
-            let name = function.name.to_ascii_lowercase();
-            let owner = self.functions.get(&name);
-            owner.is_some_and(|(owner, _)| owner.name != library.name) || !own.insert(name)
-        };
-        if let Some(taken) = library.functions.iter().find(&mut is_taken) {
-            return Err(taken.name.clone());
-        }
-        self.remove(&library.name);
-        for (index, function) in library.functions.iter().enumerate() {
-            let name = function.name.to_ascii_lowercase();
-            self.functions.insert(name, (Arc::clone(&library), index));
-        }
-        self.by_name.insert(library.name.clone(), library);
-        Ok(())
-    }
-
-    /// Removes a library; false: there is none of this name.
-    pub(crate) fn remove(&mut self, name: &str) -> bool {
-        let Some(library) = self.by_name.remove(name) else { return false };
-        for function in &library.functions {
-            self.functions.remove(&function.name.to_ascii_lowercase());
-        }
-        true
-    }
 }
 
 /// The functions that a library registers while it is loaded.

@@ -26,6 +26,7 @@ pub(crate) mod dump;
 mod executor;
 pub(crate) mod flags;
 mod from_lua;
+pub(crate) mod libraries;
 pub(crate) mod library;
 mod lifted;
 mod limits;

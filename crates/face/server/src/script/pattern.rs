@@ -1,14 +1,16 @@
 //! Lua's patterns.
 //!
 //! Lua matches them in C, where nothing can interrupt a pattern that takes exponential time, and where a long pattern
-//! may take all of the stack. Here each step is counted, and the depth is bounded. As in C, a zero byte ends a pattern.
+//! may take all of the stack. Here each step is counted, and the alternatives that are left lie in a vector. As in C, a zero
+//! byte ends a pattern.
 
 use std::ops::Range;
 
 /// Captures of a pattern.
 const CAPTURES_MAX: usize = 32;
-/// Items with repetitions, and captures, that may follow each other.
-const DEPTH_MAX: usize = 200;
+/// Items with repetitions, and captures, that may follow each other in a match: about as many as a stack has room for
+/// in C.
+const DEPTH_MAX: usize = 200_000;
 
 /// Why there is no answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,13 +34,28 @@ pub(super) enum Capture {
     Text(usize, usize),
 }
 
+/// A place in the match to which it goes back if the rest of the pattern does not match.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    /// An item that may be left out was taken.
+    Optional { at: usize, next: usize },
+    /// So many of a class were taken from a place on.
+    Most { at: usize, count: usize, next: usize },
+    /// One more of a class may be taken at a place.
+    Least { at: usize, item: usize, end: usize },
+    /// A capture was opened.
+    Opened,
+    /// A capture, which begins at a place, was closed.
+    Closed { index: usize, start: usize },
+}
+
 /// A pattern at work on a subject.
 pub(super) struct Matcher<'a> {
     subject: &'a [u8],
     pattern: &'a [u8],
     captures: [Capture; CAPTURES_MAX],
     level: usize,
-    depth: usize,
+    turns: Vec<Turn>,
     /// Steps that are not told of yet.
     steps: usize,
     /// Takes note of steps; false: the script must not go on.
@@ -80,14 +97,16 @@ impl<'a> Matcher<'a> {
         step: &'a dyn Fn(usize) -> bool,
     ) -> Self {
         let captures = [Capture::Open(0); CAPTURES_MAX];
-        Self { subject, pattern, captures, level: 0, depth: 0, steps: 0, step }
+        let turns = Vec::new();
+        Self { subject, pattern, captures, level: 0, turns, steps: 0, step }
     }
 
     /// The first match from `from` on, or the one there if the pattern is anchored.
     pub(super) fn find(&mut self, from: usize, is_anchored: bool) -> Result<Option<Range<usize>>> {
         for start in from..=self.subject.len() {
             self.level = 0;
-            if let Some(end) = self.at(start, 0)? {
+            self.turns.clear();
+            if let Some(end) = self.at(start)? {
                 return Ok(Some(start..end));
             }
             if is_anchored {
@@ -129,25 +148,71 @@ impl<'a> Matcher<'a> {
         Err(Wrong::Stopped)
     }
 
-    /// The end of a match of the pattern's rest at a place of the subject.
-    fn at(&mut self, at: usize, item: usize) -> Result<Option<usize>> {
-        if self.depth >= DEPTH_MAX {
-            return Err(Wrong::Pattern("pattern too complex"));
+    /// The end of a match of the pattern that begins at a place of the subject.
+    fn at(&mut self, start: usize) -> Result<Option<usize>> {
+        let (mut at, mut item) = (start, 0);
+        loop {
+            if let Some(end) = self.items(at, item)? {
+                return Ok(Some(end));
+            }
+            match self.turn_back()? {
+                Some(place) => (at, item) = place,
+                None => return Ok(None),
+            }
         }
-        self.depth += 1;
-        let end = self.items(at, item);
-        self.depth -= 1;
-        end
     }
 
+    /// Goes on where something else can be tried: at a place of the subject, with an item of the pattern.
+    fn turn_back(&mut self) -> Result<Option<(usize, usize)>> {
+        while let Some(turn) = self.turns.pop() {
+            match turn {
+                Turn::Optional { at, next } => return Ok(Some((at, next))),
+                Turn::Most { count: 0, .. } => {}
+                Turn::Most { at, count, next } => {
+                    let count = count - 1;
+                    self.turns.push(Turn::Most { at, count, next });
+                    return Ok(Some((at + count, next)));
+                }
+                Turn::Least { at, item, end } => {
+                    self.count_steps((end - item) / 8)?;
+                    if self.is_single(at, item, end) {
+                        self.turns.push(Turn::Least { at: at + 1, item, end });
+                        return Ok(Some((at + 1, end + 1)));
+                    }
+                }
+                Turn::Opened => self.level -= 1,
+                Turn::Closed { index, start } => self.captures[index] = Capture::Open(start),
+            }
+        }
+        Ok(None)
+    }
+
+    fn note(&mut self, turn: Turn) -> Result<()> {
+        if self.turns.len() >= DEPTH_MAX {
+            return Err(Wrong::Pattern("pattern too complex"));
+        }
+        self.turns.push(turn);
+        Ok(())
+    }
+
+    /// The end of a match of the items from one on; nothing if some item does not match.
     fn items(&mut self, mut at: usize, mut item: usize) -> Result<Option<usize>> {
         loop {
             self.count_steps(1)?;
             let Some(first) = self.byte(item) else { return Ok(Some(at)) };
             match (first, self.byte(item + 1)) {
-                (b'(', Some(b')')) => return self.open(Capture::Position(at), at, item + 2),
-                (b'(', _) => return self.open(Capture::Open(at), at, item + 1),
-                (b')', _) => return self.close(at, item + 1),
+                (b'(', Some(b')')) => {
+                    self.open(Capture::Position(at))?;
+                    item += 2;
+                }
+                (b'(', _) => {
+                    self.open(Capture::Open(at))?;
+                    item += 1;
+                }
+                (b')', _) => {
+                    self.close(at)?;
+                    item += 1;
+                }
                 (b'$', None) => return Ok((at == self.subject.len()).then_some(at)),
                 (b'%', Some(b'b')) => match self.balanced(at, item + 2)? {
                     Some(end) => (at, item) = (end, item + 4),
@@ -165,19 +230,21 @@ impl<'a> Matcher<'a> {
                     let end = self.class_end(item)?;
                     match self.byte(end) {
                         Some(b'?') => {
-                            if self.is_single(at, item, end)
-                                && let Some(end) = self.at(at + 1, end + 1)?
-                            {
-                                return Ok(Some(end));
+                            if self.is_single(at, item, end) {
+                                self.note(Turn::Optional { at, next: end + 1 })?;
+                                at += 1;
                             }
                             item = end + 1;
                         }
-                        Some(b'*') => return self.most(at, item, end),
+                        Some(b'*') => (at, item) = self.most(at, item, end)?,
                         Some(b'+') if self.is_single(at, item, end) => {
-                            return self.most(at + 1, item, end);
+                            (at, item) = self.most(at + 1, item, end)?;
                         }
                         Some(b'+') => return Ok(None),
-                        Some(b'-') => return self.least(at, item, end),
+                        Some(b'-') => {
+                            self.note(Turn::Least { at, item, end })?;
+                            item = end + 1;
+                        }
                         _ if self.is_single(at, item, end) => (at, item) = (at + 1, end),
                         _ => return Ok(None),
                     }
@@ -246,10 +313,10 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// As many of a class as there are, or fewer if the rest does not match then.
-    fn most(&mut self, at: usize, item: usize, end: usize) -> Result<Option<usize>> {
+    /// Takes as many of a class as there are; fewer are tried if the rest does not match then.
+    fn most(&mut self, at: usize, item: usize, end: usize) -> Result<(usize, usize)> {
         let rest = &self.subject[at..];
-        let mut count = match self.pattern[item] {
+        let count = match self.pattern[item] {
             b'.' => rest.len(),
             _ => {
                 let other = rest.iter().position(|&byte| !self.is_in(byte, item, end));
@@ -257,45 +324,20 @@ impl<'a> Matcher<'a> {
             }
         };
         self.count_steps(count.saturating_mul(1 + (end - item) / 8))?;
-        loop {
-            if let Some(end) = self.at(at + count, end + 1)? {
-                return Ok(Some(end));
-            }
-            match count {
-                0 => return Ok(None),
-                _ => count -= 1,
-            }
-        }
+        self.note(Turn::Most { at, count, next: end + 1 })?;
+        Ok((at + count, end + 1))
     }
 
-    /// As few of a class as the rest lets.
-    fn least(&mut self, mut at: usize, item: usize, end: usize) -> Result<Option<usize>> {
-        loop {
-            if let Some(end) = self.at(at, end + 1)? {
-                return Ok(Some(end));
-            }
-            if !self.is_single(at, item, end) {
-                return Ok(None);
-            }
-            self.count_steps((end - item) / 8)?;
-            at += 1;
-        }
-    }
-
-    fn open(&mut self, capture: Capture, at: usize, item: usize) -> Result<Option<usize>> {
+    fn open(&mut self, capture: Capture) -> Result<()> {
         if self.level >= CAPTURES_MAX {
             return Err(Wrong::Pattern("too many captures"));
         }
         self.captures[self.level] = capture;
         self.level += 1;
-        let end = self.at(at, item)?;
-        if end.is_none() {
-            self.level -= 1;
-        }
-        Ok(end)
+        self.note(Turn::Opened)
     }
 
-    fn close(&mut self, at: usize, item: usize) -> Result<Option<usize>> {
+    fn close(&mut self, at: usize) -> Result<()> {
         let captures = self.captures[..self.level].iter().enumerate().rev();
         let open = captures.filter_map(|(index, capture)| match capture {
             Capture::Open(start) => Some((index, *start)),
@@ -305,11 +347,7 @@ impl<'a> Matcher<'a> {
             return Err(Wrong::Pattern("invalid pattern capture"));
         };
         self.captures[index] = Capture::Text(start, at - start);
-        let end = self.at(at, item)?;
-        if end.is_none() {
-            self.captures[index] = Capture::Open(start);
-        }
-        Ok(end)
+        self.note(Turn::Closed { index, start })
     }
 
     /// The place behind what a capture has captured, if that is here again.

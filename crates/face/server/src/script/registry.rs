@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::busy::BusyScripts;
 use super::flags::{self, ScriptFlags};
-use super::library::Libraries;
+use super::libraries::{Change, Libraries};
 use super::sha1::{self, Digest};
 use super::state;
 use crate::failure::{Failure, Outcome};
@@ -184,19 +184,21 @@ impl Registry {
         libraries.ok_or_else(|| Failure::from("LOADING Redis is loading the dataset in memory"))
     }
 
-    /// Replaces the libraries.
-    pub(crate) fn set_libraries(&self, libraries: Libraries) {
-        *lock(&self.libraries) = Some(Arc::new(libraries));
+    /// Applies a change to the libraries. Those that stay are not copied, unless a function of some is looked up now.
+    pub(crate) fn change_libraries(&self, change: Change) {
+        if let Some(libraries) = &mut *lock(&self.libraries) {
+            change.apply(Arc::make_mut(libraries));
+        }
     }
 
     /// Takes the libraries that the store has, at the start. One that cannot be loaded any more is left out.
     pub(crate) fn open(&self, bodies: &[Vec<u8>], settings: &Settings) {
         let mut libraries = Libraries::default();
         for body in bodies {
-            let added = state::inspect(body, &settings.scripts).and_then(|library| {
+            let added = state::inspect_known(body, &settings.scripts).and_then(|library| {
                 let name = library.name.clone();
                 libraries
-                    .insert(Arc::new(library))
+                    .add(Arc::new(library))
                     .map_err(|taken| format!("ERR in {name}: function {taken} exists").into())
             });
             if let Err(failure) = added {
@@ -205,13 +207,51 @@ impl Registry {
                     .log(|| format!("a library is left out: {}", String::from_utf8_lossy(&why)));
             }
         }
-        self.set_libraries(libraries);
+        *lock(&self.libraries) = Some(Arc::new(libraries));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::libraries::Draft;
+
+    #[test]
+    fn a_change_of_one_library_copies_no_others() {
+        let registry = Registry::default();
+        let settings = Settings::new(&crate::Config::default(), 0);
+        let body = |name: &str| {
+            let text =
+                format!("#!lua name={name}\nredis.register_function('f_{name}', function() end)");
+            text.into_bytes()
+        };
+        registry.open(&[body("a"), body("b")], &settings);
+        let place = Arc::as_ptr(&registry.libraries().unwrap());
+        let change = {
+            let before = registry.libraries().unwrap();
+            let mut draft = Draft::of(&before);
+            let library = state::inspect(&body("c"), &settings.scripts).unwrap();
+            draft.insert(Arc::new(library)).unwrap();
+            draft.remove("a");
+            draft.finish()
+        };
+        registry.change_libraries(change);
+        let libraries = registry.libraries().unwrap();
+        assert_eq!(Arc::as_ptr(&libraries), place);
+        let names: Vec<_> = libraries.iter().map(|library| library.name.as_str()).collect();
+        assert_eq!(names, ["b", "c"]);
+    }
+
+    #[test]
+    fn a_known_library_may_take_longer_than_a_new_one() {
+        let registry = Registry::default();
+        let settings = Settings::new(&crate::Config::default(), 0);
+        // It stands for a short one on a slow machine.
+        let body = b"#!lua name=slow\nlocal n = 0 while n < 3e8 do n = n + 1 end\n\
+            redis.register_function('f', function() end)";
+        registry.open(&[body.to_vec()], &settings);
+        assert_eq!(registry.libraries().unwrap().function_count(), 1);
+    }
 
     #[test]
     fn evaluated_scripts_are_forgotten_and_loaded_ones_are_not() {

@@ -258,8 +258,12 @@ fn conclude(
     match ended {
         Ok(written) => written.map_err(|failure| (failure, true)),
         Err(Ok(Value::Table(why))) => {
+            let failure = |text| match from_lua::is_new_error(&why) {
+                true => Failure::from(text),
+                false => Failure::RefusedInScript(text),
+            };
             let text = error_text(&why, program.name());
-            Err(text.map_or_else(|failure| (failure, true), |text| (text.into(), false)))
+            Err(text.map_or_else(|failure| (failure, true), |text| (failure(text), false)))
         }
         Err(Ok(why)) => {
             let why = why.to_string().unwrap_or_default();

@@ -150,17 +150,13 @@ impl State {
         if self.libraries.get(&library.name).is_some_and(|loaded| Arc::ptr_eq(loaded, library)) {
             return Ok(());
         }
-        let (_, callbacks) = self.register(&library.body)?;
+        self.desk.clear(Instant::now(), Duration::MAX);
+        let known = Duration::MAX;
+        let (_, callbacks) = register(&self.lua, &self.desk, &self.exports, &library.body, known)?;
         let kept = self.exports.keep_library.call::<()>((library.name.as_str(), callbacks));
         kept.map_err(|error| failed(&error))?;
         self.libraries.insert(library.name.clone(), Arc::clone(library));
         Ok(())
-    }
-
-    /// Runs the code of a library, and returns the functions that it registers.
-    pub(super) fn register(&mut self, body: &[u8]) -> Outcome<(Vec<FunctionInfo>, Table)> {
-        self.desk.clear(Instant::now(), Duration::MAX);
-        register(&self.lua, &self.desk, &self.exports, body)
     }
 
     /// Calls a script. Its values come from the state alone: the service is lent to the bell.
@@ -185,24 +181,37 @@ impl State {
     }
 }
 
-/// Finds out the functions that a library registers, in a state of its own.
+/// How long the code of a library may run while it is loaded for the first time. Code that has ended once ends again, as
+/// it sees nothing but itself, and may then be as slow as the machine is.
+const LOADING_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// Finds out the functions that a new library registers.
 pub(crate) fn inspect(body: &[u8], settings: &ScriptSettings) -> Outcome<Library> {
+    inspect_within(body, settings, LOADING_TIME_MAX)
+}
+
+/// Finds out the functions of a library that was loaded before.
+pub(super) fn inspect_known(body: &[u8], settings: &ScriptSettings) -> Outcome<Library> {
+    inspect_within(body, settings, Duration::MAX)
+}
+
+/// Finds out the functions that a library registers, in a state of its own.
+fn inspect_within(body: &[u8], settings: &ScriptSettings, time_max: Duration) -> Outcome<Library> {
     let name = flags::of_library(body)?.0;
     let (lua, desk, exports) = make(settings).map_err(|error| failed(&error))?;
     let before = lua.used_memory();
-    let (functions, _) = register(&lua, &desk, &exports, body)?;
+    let (functions, _) = register(&lua, &desk, &exports, body, time_max)?;
     let loaded_len = lua.used_memory().saturating_sub(before);
     Ok(Library::new(name, body.to_vec(), functions, loaded_len))
 }
 
-/// How long the code of a library may run while it is loaded.
-const LOADING_TIME_MAX: Duration = Duration::from_millis(500);
-
+/// Runs the code of a library, and returns the functions that it registers.
 fn register(
     lua: &Lua,
     desk: &Rc<Desk>,
     exports: &Exports,
     body: &[u8],
+    time_max: Duration,
 ) -> Outcome<(Vec<FunctionInfo>, Table)> {
     let (_, code) = flags::of_library(body)?;
     let environment = exports.library_environment.clone();
@@ -210,7 +219,7 @@ fn register(
         .map_err(|why| Failure::quoting("ERR Error compiling function: ", &why, ""))?;
     let callbacks = lua.create_table().map_err(|error| failed(&error))?;
     desk.registering.replace(Some(Registering { functions: Vec::new(), callbacks }));
-    desk.load_until(LOADING_TIME_MAX);
+    desk.load_until(time_max);
     let ran = exports.run_library.call::<(bool, Value)>(function);
     desk.rest();
     let registered = desk.registering.replace(None);

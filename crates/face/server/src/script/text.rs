@@ -442,6 +442,20 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_may_have_many_repetitions() {
+        let both = Both::new();
+        for (subject, item) in [("a", "a?"), ("b", "a?"), ("a", "a*"), ("a", "a-"), ("a", ".?")] {
+            let subject = subject.repeat(3000).into_bytes();
+            let pattern = item.repeat(3000).into_bytes();
+            both.check("find", "find", &[&bytes(&subject), &bytes(&pattern)]);
+        }
+        let (subject, pattern) = ("a".repeat(201), "a?".repeat(201));
+        let found: (f64, f64) =
+            both.own.get::<LuaFunction>("find").unwrap().call((subject, pattern)).unwrap();
+        assert_eq!(found, (1.0, 201.0));
+    }
+
+    #[test]
     fn arguments_are_converted_as_in_lua() {
         let both = Both::new();
         let number = |_: &Lua| Value::Number(12.5);

@@ -14,6 +14,8 @@ pub(super) enum Thrown {
     Text(Vec<u8>),
     /// A table with this field `err`.
     Reply(Vec<u8>),
+    /// The same, of the error of a command, which is counted already.
+    Failed(Vec<u8>),
     /// The script must not go on.
     Abort,
 }
@@ -21,7 +23,9 @@ pub(super) enum Thrown {
 impl fmt::Display for Thrown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Text(text) | Self::Reply(text) => f.write_str(&String::from_utf8_lossy(text)),
+            Self::Text(text) | Self::Reply(text) | Self::Failed(text) => {
+                f.write_str(&String::from_utf8_lossy(text))
+            }
             Self::Abort => f.write_str("the script is stopped"),
         }
     }
@@ -95,7 +99,8 @@ pub(super) fn value_of(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let Value::Error(why) = &error else { return Ok(error) };
     match why.downcast_ref::<Thrown>() {
         Some(Thrown::Text(text)) => lua.create_string(text).map(Value::String),
-        Some(Thrown::Reply(text)) => error_table(lua, text),
+        Some(Thrown::Reply(text)) => error_table(lua, text, false),
+        Some(Thrown::Failed(text)) => error_table(lua, text, true),
         Some(Thrown::Abort) => Ok(error),
         None => lua.create_string(root(why).to_string()).map(Value::String),
     }
@@ -115,10 +120,12 @@ fn root(error: &Error) -> &Error {
     }
 }
 
-/// A table that is an error reply.
-pub(super) fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Value> {
+/// A table that is an error reply, and says whether it is counted already.
+pub(super) fn error_table(lua: &Lua, text: &[u8], is_counted: bool) -> mlua::Result<Value> {
     let table = lua.create_table_with_capacity(0, 2)?;
     table.raw_set("err", lua.create_string(text)?)?;
-    table.raw_set("ignore_error_stats_update", true)?;
+    if is_counted {
+        table.raw_set("ignore_error_stats_update", true)?;
+    }
     Ok(Value::Table(table))
 }

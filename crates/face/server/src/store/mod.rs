@@ -64,7 +64,7 @@ pub(crate) use waiters::{Awaited, Key, Waiter};
 pub(crate) use watches::Watch;
 
 use crate::Error;
-use crate::data_bytes::DataBytes;
+use crate::data_bytes::{DataBytes, Growth};
 use crate::ending::Ending;
 use crate::inline_limits::InlineLimits;
 use crate::notifications::EventClass;
@@ -706,16 +706,19 @@ impl Store {
         let Some(mut overlay) = self.overlay.take() else { return Ok(()) };
         let touched = std::mem::take(&mut overlay.touched);
         let committed = self.commit_overlay(overlay);
-        if committed.is_ok() {
-            self.outbox.commit();
-        } else {
-            self.outbox.rollback();
-            self.forget_residents(&touched);
+        match committed {
+            Ok(true) => self.outbox.commit(),
+            Ok(false) => self.outbox.commit_without_events(),
+            Err(_) => {
+                self.outbox.rollback();
+                self.forget_residents(&touched);
+            }
         }
-        committed
+        committed.map(drop)
     }
 
-    fn commit_overlay(&mut self, mut overlay: Overlay) -> Result<()> {
+    /// Applies the changes; false: they were the removal of expired keys alone, which stay.
+    fn commit_overlay(&mut self, mut overlay: Overlay) -> Result<bool> {
         let old_deadlines = self.old_deadlines(&overlay)?;
         let mut olds = old_deadlines.iter().copied();
         for (&place, changes) in &mut overlay.databases {
@@ -764,13 +767,13 @@ impl Store {
             self.batch.put(settings, order::KEY, order::encode(order));
         }
         if self.batch.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let mut changes = overlay.databases.values().flat_map(|changes| changes.keys.values());
         puts |= changes.any(|change| matches!(change.value, Value::Put(_)) && !change.has_shrunk);
         match self.commit_batch(!puts && overlay.order.is_none()) {
             // Expired keys stay, and stay due, if they cannot be removed.
-            Err(_) if !overlay.is_asked_for => return Ok(()),
+            Err(_) if !overlay.is_asked_for => return Ok(false),
             Err(error) => {
                 // An engine may sync changes to several partitions with them: if that failed, the next sync tells.
                 if !error.lacks_space() {
@@ -819,7 +822,7 @@ impl Store {
         if let Some(order) = overlay.order {
             self.set_order(&order);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the batch, and gives its memory back if that is much. Bookkeeping (removals and deadlines) may take room
@@ -957,6 +960,11 @@ impl Store {
     /// Takes a snapshot of all keys, and returns it with its database.
     pub(crate) fn snapshot(&self) -> Result<(halite::Database, halite::Snapshot)> {
         Ok((self.db.clone(), self.db.take_snapshot()?))
+    }
+
+    /// The Halite database.
+    pub(crate) fn database(&self) -> &halite::Database {
+        &self.db
     }
 
     /// The statistics of the Halite database.
@@ -1318,16 +1326,13 @@ fn commit(
     data_bytes: Option<&DataBytes>,
     is_bookkeeping: bool,
 ) -> Result<()> {
-    // If a record that is replaced cannot be read, the batch is written all the same, and the records are added up anew.
-    let growth = data_bytes.and_then(|_| batch.growth().unwrap_or(None));
+    let growth = data_bytes.map(|_| Growth::of(batch));
     match is_bookkeeping {
         true => batch.commit_bookkeeping_and_clear(Durability::Deferred)?,
         false => batch.commit_and_clear(Durability::Deferred)?,
     }
-    match (data_bytes, growth) {
-        (Some(data_bytes), Some(growth)) => data_bytes.add(growth),
-        (Some(data_bytes), None) => data_bytes.forget(),
-        (None, _) => {}
+    if let (Some(data_bytes), Some(growth)) = (data_bytes, growth) {
+        data_bytes.add(&growth);
     }
     Ok(())
 }

@@ -19,6 +19,8 @@ on_threads! {
     a_change_is_seen_on_all_threads
     the_password_is_that_of_the_default_user
     refusals_are_logged
+    a_refusal_is_logged_once_while_writes_are_paused
+    a_request_without_its_keys_names_none
     users_are_loaded_and_saved
 }
 
@@ -331,6 +333,33 @@ fn refusals_are_logged() {
     let log = admin.ask("ACL LOG");
     assert!(log.contains("\"context\", \"lua\", \"object\", \"set\""), "{log}");
     assert_eq!(log.matches("\"count\"").count(), 1);
+}
+
+fn a_refusal_is_logged_once_while_writes_are_paused() {
+    let server = Running::start();
+    let (mut admin, mut client) = user(&server, "+set ~a");
+    admin.check(&[("CLIENT PAUSE 100000000 WRITE", "+OK")]);
+    assert_eq!(client.ask("SET b 1"), NO_KEY);
+    let log = admin.ask("ACL LOG");
+    assert!(log.contains("\"count\", :1, \"reason\", \"key\""), "{log}");
+    let stats = admin.ask("INFO stats");
+    assert!(stats.contains("acl_access_denied_key:1\\r\\n"), "{stats}");
+    admin.check(&[("CLIENT UNPAUSE", "+OK")]);
+}
+
+fn a_request_without_its_keys_names_none() {
+    let server = Running::start();
+    let (mut admin, mut client) = user(&server, "+eval +sintercard ~a");
+    admin.check(&[
+        ("ACL DRYRUN u EVAL code 2 b", "+OK"),
+        ("ACL DRYRUN u SINTERCARD 3 b", "+OK"),
+        ("ACL DRYRUN u EVAL code -1 b", "+OK"),
+        ("ACL DRYRUN u EVAL code x b", "+OK"),
+    ]);
+    let refused = admin.ask("ACL DRYRUN u EVAL code 1 b");
+    assert!(refused.contains("no permissions to access the"), "{refused}");
+    let refused = "-ERR Number of keys can't be greater than number of args";
+    assert_eq!(client.ask("EVAL code 2 b"), refused);
 }
 
 fn users_are_loaded_and_saved() {

@@ -10,7 +10,7 @@ use halite_resp_client::{Limits, Reply, read_reply};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
 
-use crate::common::{Client, Running};
+use crate::common::{Client, Running, eventually};
 
 on_threads! {
     values_of_all_types_come_back
@@ -26,6 +26,7 @@ on_threads! {
     keys_stay_that_the_target_does_not_take
     a_migration_keeps_nobody_waiting
     a_key_that_changes_meanwhile_stays
+    a_script_that_migrates_is_killed
 }
 
 /// The payload of a key's value.
@@ -481,6 +482,34 @@ fn a_migration_keeps_nobody_waiting() {
     let mut word = [0; 1];
     target.read_exact(&mut word).unwrap();
     other.check(&[("GET k", "\"1\"")]);
+}
+
+fn a_script_that_migrates_is_killed() {
+    let from = Running::start();
+    let (mut client, mut other) = (from.client(), from.client());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    other.check(&[("CONFIG SET busy-reply-threshold 20", "+OK"), ("SET k 1", "+OK")]);
+    let script = "return redis.call('MIGRATE', '127.0.0.1', ARGV[1], KEYS[1], 0, 600000)";
+    client.send_words(&["EVAL", script, "1", "k", &port]);
+    let (mut target, _) = silent.accept().unwrap();
+    eventually("the server is busy", || other.ask("PING").starts_with("-BUSY"));
+    other.check(&[("SCRIPT KILL", "+OK")]);
+    let reply = client.reply();
+    assert!(reply.starts_with("-ERR Script killed by user"), "{reply}");
+    target.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    target.read_to_end(&mut Vec::new()).unwrap();
+    // The script's limit of time holds, too.
+    other.check(&[("CONFIG SET script-time-limit 100", "+OK"), ("GET k", "\"1\"")]);
+    let reply = client.call(&["EVAL", script, "1", "k", &port]);
+    assert!(reply.contains("script-time-limit"), "{reply}");
+    other.check(&[("CONFIG SET script-time-limit 0", "+OK"), ("GET k", "\"1\"")]);
+    // One that the target answers goes on.
+    let to = Running::start();
+    let port = to.addr.port().to_string();
+    assert_eq!(client.call(&["EVAL", script, "1", "k", &port]), "+OK");
+    to.client().check(&[("GET k", "\"1\"")]);
+    other.check(&[("EXISTS k", ":0")]);
 }
 
 fn a_key_that_changes_meanwhile_stays() {

@@ -12,6 +12,7 @@ on_threads! {
     evicted_keys_stay_gone
     the_use_of_keys_is_told
     the_bytes_of_all_records_are_known
+    the_limit_holds_while_a_database_is_flushed_again_and_again
 }
 
 const FULL: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
@@ -99,6 +100,42 @@ fn the_bytes_of_all_records_are_known() {
         let info = client.ask("INFO memory");
         info.contains("maxmemory_used:") && field(&mut client, "memory", "maxmemory_used") < 10_000
     });
+}
+
+fn the_limit_holds_while_a_database_is_flushed_again_and_again() {
+    let server = Running::start();
+    let mut client = server.client();
+    client.check(&[("SELECT 1", "+OK")]);
+    send_all(&mut client, &sets(0..500, "kept:", &[]));
+    client.check(&[("SELECT 0", "+OK")]);
+    set_policy(&mut client, "noeviction", "100mb");
+    let kept = field(&mut client, "memory", "maxmemory_used");
+    assert!(kept > 500_000, "{kept}");
+    for round in 0..20 {
+        send_all(&mut client, &sets(0..50, "gone:", &["EX", "1000"]));
+        client.call(&["HSET", "hash", "field", &"v".repeat(5000)]);
+        assert!(field(&mut client, "memory", "maxmemory_used") > kept + 50_000);
+        match round % 2 {
+            0 => client.check(&[("FLUSHDB", "+OK")]),
+            // What comes behind it in one transaction is counted.
+            _ => {
+                client.check(&[
+                    ("MULTI", "+OK"),
+                    ("FLUSHDB", "+QUEUED"),
+                    ("SET gone:1 v", "+QUEUED"),
+                ]);
+                assert_eq!(client.ask("EXEC"), "[+OK, +OK]");
+                client.check(&[("DEL gone:1", ":1")]);
+            }
+        }
+        let used = field(&mut client, "memory", "maxmemory_used");
+        // An engine that knows its records counts those of what was removed for a while.
+        let is_known = if common::is_lsm() { used == kept } else { used < kept + 20_000 };
+        assert!(is_known, "round {round}: {used}, {kept}");
+    }
+    // So a write is refused at once that has no room.
+    let half = format!("CONFIG SET maxmemory {}", kept / 2);
+    client.check(&[(&half, "+OK"), ("SET new 1", FULL)]);
 }
 
 fn under_each_policy_writes_go_on_below_the_limit() {

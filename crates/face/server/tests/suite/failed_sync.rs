@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::common::gated::Gated;
 use crate::common::{Client, Running, request, threads};
+use halite::EngineError;
 use halite_server::Error;
 
 on_threads! {
@@ -13,6 +14,7 @@ on_threads! {
     a_large_reply_is_withheld_too_and_other_clients_stay
     what_asks_for_a_sync_gets_an_error
     messages_about_writes_that_are_not_durable_do_not_leave
+    an_expired_key_that_stays_is_not_announced
 }
 
 /// A server over an engine whose syncs can be made to fail, with `key:n` = n for some n.
@@ -168,4 +170,41 @@ fn messages_about_writes_that_are_not_durable_do_not_leave() {
     // The change can be read nevertheless.
     assert_eq!(cache.reply(), ">[\"invalidate\", [\"key:1\"]]");
     failing.end();
+}
+
+fn an_expired_key_that_stays_is_not_announced() {
+    let failing = Failing::start();
+    let mut client = failing.server.client();
+    client.check(&[
+        ("CONFIG SET notify-keyspace-events KEx", "+OK"),
+        ("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"),
+        ("RPUSH gone 1", ":1"),
+        ("PEXPIRE gone 1", ":1"),
+    ]);
+    let mut listener = failing.server.client();
+    listener.send_line("PSUBSCRIBE *");
+    listener.reply();
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    failing.gates.refuse_writes(Some(|| EngineError::Full {
+        used: 1,
+        limit: 1,
+        held: 0,
+        holder: None,
+    }));
+    // The command finds nothing, and the removal of the key is not asked for. What it publishes is.
+    client.check(&[
+        ("LPOP gone", "nil"),
+        ("MULTI", "+OK"),
+        ("LPOP gone", "+QUEUED"),
+        ("PUBLISH between 1", "+QUEUED"),
+        ("EXEC", "[nil, :1]"),
+    ]);
+    let told = listener.reply();
+    assert!(told.contains("\"between\""), "{told}");
+    failing.gates.refuse_writes(None);
+    client.check(&[("LPOP gone", "nil")]);
+    for channel in ["__keyspace@0__:gone", "__keyevent@0__:expired"] {
+        let told = listener.reply();
+        assert!(told.contains(channel), "{told}");
+    }
 }

@@ -53,6 +53,31 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("return ('%99.99f'):format(1e308)", "\"1"),
     ("return ('%100d'):format(1)", "width or precision too long"),
     ("return ('%'):format(1)", "invalid option"),
+    (
+        "local s = string.format('%d', 'x') return s",
+        "user_script:1: bad argument #2 to 'format' (number expected",
+    ),
+    (
+        "local s = string.format('%s') return s",
+        "user_script:1: bad argument #2 to 'format' (no value)",
+    ),
+    (
+        "local n = tonumber() return n",
+        "user_script:1: bad argument #1 to 'tonumber' (value expected)",
+    ),
+    (
+        "local n = tonumber('z', 99) return n",
+        "user_script:1: bad argument #2 to 'tonumber' (base out of range)",
+    ),
+    (
+        "local n = tonumber({}, 16) return n",
+        "user_script:1: bad argument #1 to 'tonumber' (string expected",
+    ),
+    (
+        "return {tonumber('ff', 16), tonumber('10', nil), tonumber('11', '2'), tonumber(12, 3)}",
+        "[:255, :10, :3, :5]",
+    ),
+    ("return {tostring(tonumber(nil)), tostring(tonumber('8', 8))}", "[\"nil\", \"nil\"]"),
     ("local t = {1, 2} table.insert(t, -5, 3) return t[-5]", ":3"),
     ("local t = {1, 2} table.insert(t, 2147483647, 3) return #t", ":2"),
     ("return table.concat({1, 2}, ',', -2147483648, 2147483647)", "invalid value (nil)"),
@@ -83,6 +108,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("return math.ldexp(1, 1e300)", ":"),
     // The C stack.
     ("return ('a'):rep(300000):match((('a?'):rep(300000)))", "pattern too complex"),
+    ("return #('a'):rep(100000):match((('a?'):rep(100000)))", ":100000"),
     ("return ('x'):rep(100):match(('('):rep(100))", "too many captures"),
     ("return ('a'):match(('()'):rep(40))", "too many captures"),
     ("local function f() return f() + 1 end return f()", "stack overflow"),
@@ -299,6 +325,9 @@ const ENDLESS: &[&str] = &[
     "xpcall(function() while true do end end, function() while true do end end) while true do end",
     "local function f(n) if n > 0 then for i = 1, 50 do coroutine.wrap(f)(n - 1) end end end f(20)",
     "local s = ('x'):rep(1e7) while true do redis.sha1hex(s) end",
+    "local s = ('x'):rep(1e6) while true do string.format('%q', s) end",
+    "local s = (' '):rep(1e7) while true do tonumber(s) end",
+    "local s = ('1'):rep(1e7) while true do tonumber(s, 8) end",
 ];
 
 fn work_without_instructions_is_ended() {

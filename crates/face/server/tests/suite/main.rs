@@ -10,6 +10,7 @@ mod acl;
 mod backup;
 mod bitmaps;
 mod blocking;
+mod changes;
 mod client_memory;
 mod collection_events;
 mod collections;

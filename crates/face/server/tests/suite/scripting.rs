@@ -524,4 +524,36 @@ fn errors_of_scripts_are_counted() {
         stats.contains("errorstat_MINE:count=1") && stats.contains("errorstat_ERR:count=2"),
         "{stats}"
     );
+    client.check(&[("RPUSH list 1", ":1")]);
+    // As Redis counts them.
+    for (script, expected) in [
+        ("pcall(redis.call, 'INCR', 'list') return 1", &[("WRONGTYPE", 1)][..]),
+        ("redis.pcall('INCR', 'list') return 1", &[("WRONGTYPE", 1)]),
+        ("return redis.pcall('INCR', 'list')", &[("WRONGTYPE", 1)]),
+        ("return redis.call('INCR', 'list')", &[("WRONGTYPE", 1)]),
+        ("return {err = redis.pcall('INCR', 'list').err}", &[("WRONGTYPE", 2)]),
+        (
+            "local _, e = pcall(redis.call, 'INCR', 'list') error(e)",
+            &[("ERR", 1), ("WRONGTYPE", 1)],
+        ),
+        (
+            "pcall(redis.call, 'NOSUCH') redis.pcall('NOSUCH') pcall(redis.call, 'GET')",
+            &[("ERR", 3)],
+        ),
+        ("pcall(error, {err = 'MY error'}) return {err = 'MINE text'}", &[("MINE", 1)]),
+        ("redis.call()", &[("ERR", 1)]),
+        ("pcall(redis.call)", &[]),
+        ("redis.setresp(9)", &[("ERR", 1)]),
+    ] {
+        client.check(&[("CONFIG RESETSTAT", "+OK")]);
+        eval(&mut client, script, &["list"]);
+        let stats = client.ask("INFO errorstats");
+        let count =
+            expected.iter().map(|(code, count)| format!("errorstat_{code}:count={count}\\r\\n"));
+        let lines = format!("# Errorstats\\r\\n{}", count.collect::<String>());
+        assert!(
+            stats.contains(&lines) && stats.matches("errorstat_").count() == expected.len(),
+            "{script}: {stats}"
+        );
+    }
 }
