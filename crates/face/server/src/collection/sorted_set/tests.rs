@@ -438,6 +438,40 @@ fn a_stored_order_is_read_without_a_tree() {
 }
 
 #[test]
+fn an_order_goes_with_its_set() {
+    let (db, mut store) = stored_set(&[(b"a", 3.0), (b"b", -0.0), (b"c", f64::INFINITY)]);
+    let counts = |db: &halite::Database| {
+        let found = census(db).unwrap();
+        assert!(found.faults.is_empty(), "{:?}", found.faults);
+        (found.elements, found.ordered)
+    };
+    for (other, is_copied) in [((0, &b"other"[..]), true), ((1, KEY), true), ((0, b"new"), false)] {
+        store.begin();
+        let moved = match is_copied {
+            true => store.copy((0, KEY), other),
+            false => store.rename((0, KEY), other),
+        };
+        assert!(moved.unwrap());
+        store.commit().unwrap();
+        let set = SortedSet::find(&mut store, other.0, other.1).unwrap().unwrap();
+        let found = set.select_end(&mut store, 9, true).unwrap();
+        let found = set.members(&mut store, found).unwrap();
+        let expected = [(f64::INFINITY, b"c".to_vec()), (3.0, b"a".to_vec()), (0.0, b"b".to_vec())];
+        assert_eq!(found, expected);
+        assert!(found[2].0.is_sign_negative() && !set.has_ranks(&mut store));
+    }
+    assert_eq!(counts(&db), (9, 9));
+    store.swap(0, 1).unwrap();
+    assert_eq!(counts(&db), (9, 9));
+    store.remove(0, KEY).unwrap();
+    assert_eq!(counts(&db), (6, 6));
+    while store.reclaim() {}
+    assert_eq!(counts(&db), (6, 6));
+    store.flush(0..3).unwrap();
+    assert_eq!(counts(&db), (0, 0));
+}
+
+#[test]
 fn a_set_whose_order_was_not_stored_keeps_working() {
     let (db, mut store) = stored_set(&[(b"a", 3.0), (b"b", 1.0), (b"c", 2.0)]);
     // A set of an older version: its record says nothing of an order, and there is none.
