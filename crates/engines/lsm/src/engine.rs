@@ -213,7 +213,7 @@ impl Lsm {
                 .try_for_each(|expected| validate(&self.store, &self.partitioning, expected))?;
             self.encode(ops, large, encoded)
         };
-        // Which trees the batch will be on is not known yet.
+        // The trees of the batch are not known yet.
         let may_span = !ops.is_empty() && self.store.trees.len() > 1;
         let durability = self.durability(may_span, durability);
         self.store.commit_prepared(encoded, bytes, durability, Some(&prepare)).map(drop)

@@ -2,8 +2,8 @@
 //!
 //! A small one is the record of its key: field, value, field, value, and so on, in the order in which the fields came. A
 //! larger one has an element for each field ([`element_of`]), in the order of the hashes of the fields. That serves SCAN: its
-//! cursor is the hash from which it goes on, so it needs no memory and survives any
-//! change. It also makes a random place in it a random field.
+//! cursor is the hash from which it goes on, so it needs no memory and survives any change. It also makes a random place
+//! in it a random field.
 //!
 //! Costs of a larger map: a read of a field is one read of the engine; a change is one record. The number of fields is
 //! counted when it is first asked for, and known in DRAM from then on.
@@ -143,7 +143,7 @@ impl Map {
         self.has_order
     }
 
-    /// Notes that the elements have the order of its fields, too; the record of the key is yet to be written.
+    /// Notes that they have it from now on; the record of the key is yet to be written.
     pub(super) fn keep_order(&mut self) {
         self.has_order = true;
     }
@@ -377,6 +377,7 @@ impl Map {
     pub(super) fn has_more_than(&self, store: &Store, fields: usize) -> Outcome<bool> {
         let mut count = 0;
         self.visit(store, |_, _| {
+            check_ending(store)?;
             count += 1;
             Ok(if count > fields { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;

@@ -5,11 +5,17 @@
 //! it lifts the limit for that time, and asks value by value.
 //!
 //! Without the limit nothing catches an error of Lua. The callers use no key that Lua refuses: no nil, and no number that
-//! is none.
+//! is none. A table with more fields than Lua counts takes more bytes than [`MEMORY_MAX`], which bounds the limit.
 
 use mlua::{Error, Lua};
 
 use super::desk::Desk;
+
+/// Bytes of an element of an array.
+pub(super) const SLOT: usize = 16;
+
+/// The most memory that the limit may allow, in bytes: 2^26 fields of a table, which Lua refuses to exceed, take more.
+pub(crate) const MEMORY_MAX: usize = 2 << 30;
 
 /// The time without the limit.
 pub(super) struct Lifted<'a> {
@@ -27,7 +33,13 @@ impl<'a> Lifted<'a> {
     /// Fails if the state has more bytes than it may.
     #[inline]
     pub(super) fn check(&self) -> mlua::Result<()> {
-        match self.lua.used_memory() > self.memory_max {
+        self.check_room(0)
+    }
+
+    /// Fails if the state would have more bytes than it may, with so many that are added.
+    #[inline]
+    pub(super) fn check_room(&self, bytes: usize) -> mlua::Result<()> {
+        match self.lua.used_memory().saturating_add(bytes) > self.memory_max {
             true => Err(Error::MemoryError("not enough memory".to_owned())),
             false => Ok(()),
         }

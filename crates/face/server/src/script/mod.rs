@@ -28,7 +28,7 @@ pub(crate) mod flags;
 mod from_lua;
 pub(crate) mod libraries;
 pub(crate) mod library;
-mod lifted;
+pub(crate) mod lifted;
 mod limits;
 mod number;
 mod pattern;

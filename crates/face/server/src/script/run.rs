@@ -11,7 +11,7 @@ use super::executor::{Executor, LOOK, Undo};
 use super::flags::ScriptFlags;
 use super::from_lua::{self, from_lua};
 use super::library::{FunctionInfo, Library};
-use super::lifted::Lifted;
+use super::lifted::{Lifted, SLOT};
 use super::limits::Limits;
 use super::registry::Script;
 use super::sha1;
@@ -332,7 +332,6 @@ fn first_look(service: &Service) -> Duration {
     first.map_or(LOOK, |limit| limit.min(LOOK))
 }
 
-/// A table of words.
 /// The keys and the arguments of a run, as it finds them in `KEYS` and `ARGV`.
 fn tables_of(
     lua: &Lua,
@@ -342,9 +341,10 @@ fn tables_of(
 ) -> mlua::Result<(Table, Table)> {
     let lifted = Lifted::new(lua, desk)?;
     let table_of = |words: Args<'_>| -> mlua::Result<Table> {
+        lifted.check_room(words.len() * SLOT)?;
         let table = lua.create_table_with_capacity(words.len(), 0)?;
         for (index, word) in words.iter().enumerate() {
-            lifted.check()?;
+            lifted.check_room(word.len())?;
             table.raw_set(index + 1, lua.create_string(word)?)?;
         }
         Ok(table)

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::lifted::Lifted;
+use super::lifted::{Lifted, SLOT};
 
 /// The value of the reply at the front of `bytes`.
 pub(super) fn to_lua(lua: &Lua, bytes: &[u8], lifted: &Lifted<'_>) -> mlua::Result<Value> {
@@ -90,6 +90,7 @@ impl<'a> Reader<'a> {
     fn array(&mut self, len: i64) -> mlua::Result<Value> {
         // Each element takes three bytes at least.
         let capacity = (len as usize).min((self.bytes.len() - self.at) / 3 + 1);
+        self.lifted.check_room(capacity * SLOT)?;
         let array = self.lua.create_table_with_capacity(capacity, 0)?;
         for index in 1..=len {
             array.raw_set(index, self.value()?)?;
@@ -102,6 +103,7 @@ impl<'a> Reader<'a> {
     }
 
     fn string(&self, bytes: &[u8]) -> mlua::Result<Value> {
+        self.lifted.check_room(bytes.len())?;
         self.lua.create_string(bytes).map(Value::String)
     }
 

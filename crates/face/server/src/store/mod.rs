@@ -700,8 +700,8 @@ impl Store {
         }
     }
 
-    /// Applies the changes since [`Store::begin`]; if that fails, none of them is applied. Changes to several
-    /// partitions are durable afterwards.
+    /// Applies the changes since [`Store::begin`]; if that fails, none of them is applied. They are
+    /// durable behind the next sync, if not at once.
     pub(crate) fn commit(&mut self) -> Result<()> {
         let Some(mut overlay) = self.overlay.take() else { return Ok(()) };
         let touched = std::mem::take(&mut overlay.touched);

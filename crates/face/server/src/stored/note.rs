@@ -2,8 +2,8 @@
 //!
 //! The note is the name of a key space, `server:<version>`: the names of key spaces are known before any record can be
 //! read. Its version is the highest of the values' forms (`value`), or 3 where sorted sets may have their order stored: to
-//! change only the scores, as a server that does not know of it would, makes the order a wrong one. A server, and a command of `halite` that writes
-//! there, makes it before the first key space `db<N>`, and none removes it. So where there are such key spaces and no
+//! change only the scores, as a server that does not know of it would, makes the order a wrong one. A server, and a
+//! command of `halite` that writes there, makes it before the first key space `db<N>`, and none removes it. So where there are such key spaces and no
 //! note, values lie there without tags: a server refuses the database, and `halite dump` prints them as they are.
 
 use crate::Error;

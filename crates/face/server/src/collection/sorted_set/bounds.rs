@@ -15,7 +15,7 @@ pub(crate) enum Bounds<'a> {
 }
 
 /// Scores between two, of which each may be left out.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scores {
     pub(crate) min: f64,
     pub(crate) max: f64,

@@ -24,6 +24,11 @@ impl SortedSet {
             return self.remove_ranks(store, ranks);
         }
         let Some(of) = self.map.elements() else { return Ok(0) };
+        // All of a set may be more than DRAM has room for.
+        if selection.is_long() && selection.len() == self.len(store)? {
+            self.map.clear();
+            return Ok(selection.len());
+        }
         let gone = self.members(store, selection)?;
         if gone.is_empty() {
             return Ok(0);

@@ -101,6 +101,11 @@ impl Selection<'_> {
             Self::Stored(stored) => stored.count,
         }
     }
+
+    /// Whether they are too many to be read at once.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self, Self::Stored(_))
+    }
 }
 
 /// The direction, and the other one.
@@ -262,6 +267,9 @@ impl SortedSet {
 
     /// How many members are in a range of scores or of members.
     pub(crate) fn count(&self, store: &mut Store, bounds: Bounds<'_>) -> Outcome<usize> {
+        if matches!(bounds, Bounds::Scores(scores) if scores == Scores::ALL) {
+            return self.len(store);
+        }
         if let Some(of) = self.stored_order(store)
             && let Some(stretch) = self.stretch_of(store, &of, bounds)?
         {

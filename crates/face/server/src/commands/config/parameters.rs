@@ -3,6 +3,7 @@
 use crate::eviction_policy::Policy;
 use crate::listener;
 use crate::notifications::Events;
+use crate::script::lifted::MEMORY_MAX;
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::stored::STRING_LEN_MAX;
@@ -348,7 +349,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         "script-memory-limit",
         |service| service.settings.scripts.memory_max.to_string(),
         |settings, value| {
-            settings.scripts.memory_max = bytes(value, SCRIPT_MEMORY_MIN..=isize::MAX as usize)?;
+            settings.scripts.memory_max = bytes(value, SCRIPT_MEMORY_MIN..=MEMORY_MAX)?;
             Ok(())
         },
     ),

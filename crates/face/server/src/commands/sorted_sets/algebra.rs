@@ -13,7 +13,7 @@ use crate::number::parse_i64;
 use crate::store::Store;
 use crate::stored::Type;
 
-use super::{write_len, write_member};
+use super::{DAMAGED_SCORE, write_len, write_member};
 
 /// The set that is made of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,8 +105,7 @@ impl Source {
         match &self.set {
             None => Ok(()),
             Some(Members::Sorted(set)) => set.map().visit(store, |member, value| {
-                let score =
-                    read_score(value).ok_or_else(|| Failure::from("ERR a score is damaged"))?;
+                let score = read_score(value).ok_or_else(|| Failure::from(DAMAGED_SCORE))?;
                 visit(member, not_nan(self.weight * score))
             }),
             Some(Members::Set(set)) => {
