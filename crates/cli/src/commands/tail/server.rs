@@ -63,7 +63,10 @@ impl<W: Write> Following<'_, W> {
                 goes_on = self.step(partition, from)? && self.at[partition] < Some(*end);
             }
         }
-        while follows {
+        if !follows {
+            return Ok(());
+        }
+        loop {
             self.out.flush().map_err(output::failed)?;
             let mut has_more = false;
             for (partition, (oldest, _)) in bounds.iter().enumerate() {
@@ -73,7 +76,6 @@ impl<W: Write> Following<'_, W> {
                 thread::sleep(PAUSE);
             }
         }
-        Ok(())
     }
 
     /// Prints the next changes of a partition; returns whether there were some.
