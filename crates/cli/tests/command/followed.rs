@@ -52,14 +52,9 @@ fn a_server_tells_its_changes_as_its_folder_does() {
         for request in ["SELECT 3", "SET other 1", "FLUSHDB"] {
             assert_eq!(call(&mut client, request), Reply::Status("OK".into()));
         }
-        // Large values are not in the log itself.
+        // A large value is not in the log itself.
         let large = "x".repeat(2 << 20);
-        for value in [&large, &large, "small"] {
-            assert_eq!(
-                call(&mut client, &format!("SET large {value}")),
-                Reply::Status("OK".into())
-            );
-        }
+        assert_eq!(call(&mut client, &format!("SET large {large}")), Reply::Status("OK".into()));
         let text = home.text(&["tail", "--server", &address]);
         let json = home.text(&["tail", "--server", &address, "--json"]);
         for part in ["put\tdb0\tkey:2999\tvvv", "delete-range\t", "put-list\tdb0\tlist\t"] {

@@ -4,9 +4,14 @@
 //! A step is what a turn of the server is: requests, and their durability. The limits of packed collections are so low that
 //! collections grow beyond them and shrink again. Besides what clients see, each reading counts the records of elements
 //! ([`halite_server::census`]): none may be without a collection, or a note that it goes.
+//!
+//! `halite load` puts values there while no server runs ([`Deed::Import`]). One of the servers has a limit of memory, and evicts
+//! keys that come and go beside those of the histories ([`cache`]).
 
+mod cache;
 #[path = "../../../../face/server/tests/collections_model/mod.rs"]
 mod collections_model;
+mod deed;
 mod worlds;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,6 +30,7 @@ use halite_server::{Config, census};
 use collections_model::Chance;
 use collections_model::commands::{Draw, ON_PURPOSE, Step, script};
 use collections_model::seen::{everything, number, texts};
+use deed::Deed;
 use worlds::{model_of, world_of};
 
 /// The seed of a server that opens a database, by its records: a run can be repeated, and a server does not draw the
@@ -58,25 +64,32 @@ pub(crate) struct Collections {
     engine: &'static str,
     /// The number of partitions when the store is made, and when it is opened again.
     partitions: [usize; 2],
+    /// It has a limit of memory, and evicts keys that are no part of the model.
+    evicts: bool,
 }
 
 /// The servers that are explored.
-pub(crate) const SERVERS: [Collections; 5] = [
-    Collections { name: "server-indexlog", engine: "indexlog", partitions: [1, 1] },
-    Collections { name: "server-lsm", engine: "lsm", partitions: [1, 1] },
-    Collections { name: "server-partitions", engine: "indexlog", partitions: [2, 2] },
-    Collections { name: "server-rehoming", engine: "indexlog", partitions: [1, 3] },
-    Collections { name: "server-rehoming-back", engine: "indexlog", partitions: [3, 2] },
+pub(crate) const SERVERS: [Collections; 6] = [
+    Collections::new("server-indexlog", "indexlog", [1, 1]),
+    Collections::new("server-lsm", "lsm", [1, 1]),
+    Collections { evicts: true, ..Collections::new("server-evicting", "lsm", [1, 1]) },
+    Collections::new("server-partitions", "indexlog", [2, 2]),
+    Collections::new("server-rehoming", "indexlog", [1, 3]),
+    Collections::new("server-rehoming-back", "indexlog", [3, 2]),
 ];
 
-/// An open server, and what is below it.
+/// An open database, and its server, unless that could not begin again.
 pub(crate) struct Open {
-    server: InProcess,
+    server: Option<InProcess>,
     db: Database,
     engine: Arc<dyn Engine>,
 }
 
 impl Collections {
+    const fn new(name: &'static str, engine: &'static str, partitions: [usize; 2]) -> Self {
+        Self { name, engine, partitions, evicts: false }
+    }
+
     /// The server of a name.
     #[allow(dead_code, reason = "not every test asks for one")]
     pub(crate) fn of(name: &str) -> Self {
@@ -84,7 +97,7 @@ impl Collections {
     }
 
     fn draw<'a>(&self, random: &'a mut Random) -> Draw<'a, Random> {
-        let has_many = random.percent(12);
+        let has_many = !self.evicts && random.percent(12);
         let pipelines = self.partitions == [1, 1];
         Draw { random, pipelines, has_many, has_functions: true, now: 0 }
     }
@@ -149,7 +162,8 @@ fn check(reply: &Reply, is_script: bool) -> Result<(), String> {
 }
 
 /// The reply to a request.
-fn ask(server: &mut InProcess, words: &[&str]) -> Result<Reply, String> {
+fn ask(server: &mut Option<InProcess>, words: &[&str]) -> Result<Reply, String> {
+    let server = server.as_mut().ok_or("there is no server")?;
     let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
     let out = server.request(&words);
     read_reply(&mut &out[..], &Limits::default()).map_err(|error| format!("no reply: {error}"))
@@ -181,7 +195,63 @@ impl Open {
     }
 
     fn settle(&mut self) -> Result<(), String> {
-        self.server.settle().map_err(|error| error.to_string())
+        self.with_server(InProcess::settle)?.map_err(|error| error.to_string())
+    }
+
+    fn with_server<T>(&mut self, ask: impl FnOnce(&mut InProcess) -> T) -> Result<T, String> {
+        self.server.as_mut().map(ask).ok_or_else(|| "there is no server".to_owned())
+    }
+
+    /// Begins to serve.
+    fn serve(&mut self, evicts: bool) -> Result<(), Refusal> {
+        let mut config = Config::default();
+        config.databases = 3;
+        config.keys_expire = false;
+        let seed = seed_of(&self.db);
+        let server = InProcess::open(self.db.clone(), &config, seed);
+        self.server = Some(server.map_err(|error| not_served(&error))?);
+        for [name, value] in LIMITS {
+            self.request_text(&format!("CONFIG SET {name} {value}")).map_err(Refusal::Failed)?;
+        }
+        if evicts {
+            self.request_text(cache::LIMIT).map_err(Refusal::Failed)?;
+            self.with_server(InProcess::count_bytes).map_err(Refusal::Failed)?;
+        }
+        let now = self.clock().map_err(Refusal::Failed)?;
+        self.with_server(|server| server.set_time(now)).map_err(Refusal::Failed)
+    }
+
+    /// Takes a step.
+    fn take(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Run { db, commands } => {
+                self.request_text(&format!("SELECT {db}"))?;
+                commands.iter().try_for_each(|words| self.request(words, false))?;
+            }
+            Step::Multi { db, commands } => {
+                self.request_text(&format!("SELECT {db}"))?;
+                self.request_text("MULTI")?;
+                commands.iter().try_for_each(|words| self.request(words, false))?;
+                self.request_text("EXEC")?;
+            }
+            Step::Script { db, commands, fails } => {
+                self.request_text(&format!("SELECT {db}"))?;
+                let words = ["EVAL".to_owned(), script(commands, *fails), "0".to_owned()];
+                self.request(&words, true)?;
+            }
+            Step::Later(ms) => {
+                let now = self.clock()? + ms;
+                self.request_text(&format!("SET {CLOCK} {now}"))?;
+                self.settle()?;
+                self.with_server(|server| {
+                    server.set_time(now);
+                    server.remove_expired();
+                })?;
+            }
+            Step::Reclaim => drop(self.with_server(InProcess::reclaim)?),
+            Step::Collect => drop(self.with_server(InProcess::collect)?),
+        }
+        Ok(())
     }
 
     /// Counts the records of elements.
@@ -195,7 +265,7 @@ impl Open {
 }
 
 impl Subject for Collections {
-    type Step = Step;
+    type Step = Deed;
     type Open = Open;
 
     fn name(&self) -> &str {
@@ -206,11 +276,14 @@ impl Subject for Collections {
         32 << 20
     }
 
-    fn history(&self, random: &mut Random) -> Vec<Action<Step>> {
+    fn history(&self, random: &mut Random) -> Vec<Action<Deed>> {
         let mut draw = self.draw(random);
         let mut actions = Vec::new();
         if draw.has_many {
-            actions.push(Action::Step(draw.many()));
+            actions.push(Action::Step(draw.many().into()));
+        }
+        if self.partitions[0] != self.partitions[1] && draw.percent(40) {
+            actions.extend(deed::streams_without_entries().map(Action::Step));
         }
         for _ in 0..4 + draw.below(10) {
             actions.push(match draw.below(100) {
@@ -218,94 +291,88 @@ impl Subject for Collections {
                 8..11 => Action::Kill,
                 11..15 => Action::KillWithin(None, draw.below(40) as u32),
                 15..22 => {
-                    let step = draw.step();
-                    Action::KillWithin(Some(step), draw.below(30) as u32)
+                    let deed = Deed::draw(&mut draw, self.evicts);
+                    Action::KillWithin(Some(deed), draw.below(30) as u32)
                 }
-                _ => Action::Step(draw.step()),
+                _ => Action::Step(Deed::draw(&mut draw, self.evicts)),
             });
         }
         actions
     }
 
-    fn afterlife(&self, random: &mut Random) -> Vec<Step> {
+    fn afterlife(&self, random: &mut Random) -> Vec<Deed> {
         let mut draw = self.draw(random);
-        (0..1 + draw.below(3)).map(|_| draw.step()).collect()
+        (0..1 + draw.below(3)).map(|_| Deed::draw(&mut draw, self.evicts)).collect()
     }
 
     fn open(&self, medium: &Medium) -> Result<Open, Refusal> {
         let options = self.options(medium);
         let engine = open_engine(self.engine, &options).map_err(|error| refused(&error))?;
         let db = Database::with_engine(Arc::clone(&engine), "pool");
-        let mut config = Config::default();
-        config.databases = 3;
-        config.keys_expire = false;
-        let seed = seed_of(&db);
-        let server =
-            InProcess::open(db.clone(), &config, seed).map_err(|error| not_served(&error))?;
-        let mut open = Open { server, db, engine };
-        for [name, value] in LIMITS {
-            open.request_text(&format!("CONFIG SET {name} {value}")).map_err(Refusal::Failed)?;
-        }
-        let now = open.clock().map_err(Refusal::Failed)?;
-        open.server.set_time(now);
+        let mut open = Open { server: None, db, engine };
+        open.serve(self.evicts)?;
         Ok(open)
     }
 
-    fn apply(&self, open: &mut Open, step: &Step) -> Result<(), String> {
-        match step {
-            Step::Run { db, commands } => {
-                open.request_text(&format!("SELECT {db}"))?;
-                commands.iter().try_for_each(|words| open.request(words, false))?;
+    fn apply(&self, open: &mut Open, deed: &Deed) -> Result<(), String> {
+        match deed {
+            Deed::Step(step) => open.take(step)?,
+            Deed::Cache(first) => {
+                open.request_text("SELECT 0")?;
+                cache::fill(*first).try_for_each(|words| open.request(&words, false))?;
             }
-            Step::Multi { db, commands } => {
-                open.request_text(&format!("SELECT {db}"))?;
-                open.request_text("MULTI")?;
-                commands.iter().try_for_each(|words| open.request(words, false))?;
-                open.request_text("EXEC")?;
+            Deed::Import { db, first } => {
+                // As a command that opens the database by itself.
+                open.server = None;
+                let imported = deed::import(&open.db, *db, *first);
+                open.serve(self.evicts).map_err(|error| format!("{error:?}"))?;
+                imported?;
             }
-            Step::Script { db, commands, fails } => {
-                open.request_text(&format!("SELECT {db}"))?;
-                let words = ["EVAL".to_owned(), script(commands, *fails), "0".to_owned()];
-                open.request(&words, true)?;
-            }
-            Step::Later(ms) => {
-                let now = open.clock()? + ms;
-                open.request_text(&format!("SET {CLOCK} {now}"))?;
-                open.settle()?;
-                open.server.set_time(now);
-                open.server.remove_expired();
-            }
-            Step::Reclaim => drop(open.server.reclaim()),
-            Step::Collect => drop(open.server.collect()),
         }
         open.settle()
     }
 
-    fn model(&self, world: &mut World, step: &Step) -> bool {
+    fn model(&self, world: &mut World, deed: &Deed) -> bool {
         let mut model = model_of(world);
-        match step {
-            Step::Run { db, commands } | Step::Multi { db, commands } => {
+        match deed {
+            Deed::Step(Step::Run { db, commands } | Step::Multi { db, commands }) => {
                 // A command that is refused changes nothing, and the others do.
                 commands.iter().for_each(|words| drop(model.run(*db, words)));
             }
-            Step::Script { db, commands, fails: false } => {
+            Deed::Step(Step::Script { db, commands, fails: false }) => {
                 drop(model.run_all(*db, commands));
             }
-            Step::Script { fails: true, .. } | Step::Reclaim | Step::Collect => {}
-            Step::Later(ms) => model.wait_until(model.now + ms),
+            Deed::Step(Step::Later(ms)) => model.wait_until(model.now + ms),
+            Deed::Import { db, first } => {
+                let keys = deed::imported(*first);
+                keys.iter().flatten().for_each(|words| drop(model.run(*db, words)));
+            }
+            Deed::Step(_) | Deed::Cache(_) => {}
         }
         *world = world_of(&model);
         true
     }
 
-    fn worlds_within(&self, world: &World, step: &Step) -> Vec<World> {
-        let Step::Run { db, commands } = step else { return Vec::new() };
+    fn worlds_within(&self, world: &World, deed: &Deed) -> Vec<World> {
         let mut model = model_of(world);
-        let within = commands[..commands.len() - 1].iter().map(|words| {
-            drop(model.run(*db, words));
-            world_of(&model)
-        });
-        within.collect()
+        match deed {
+            Deed::Step(Step::Run { db, commands }) => {
+                let within = commands[..commands.len() - 1].iter().map(|words| {
+                    drop(model.run(*db, words));
+                    world_of(&model)
+                });
+                within.collect()
+            }
+            Deed::Import { db, first } => {
+                let keys = deed::imported(*first);
+                let within = keys[..keys.len() - 1].iter().map(|commands| {
+                    commands.iter().for_each(|words| drop(model.run(*db, words)));
+                    world_of(&model)
+                });
+                within.collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Elements are reclaimed, and what has expired is removed, behind the reply.
@@ -318,6 +385,9 @@ impl Subject for Collections {
         let now = open.clock().map_err(Refusal::Failed)?;
         let ask = &mut |words: &[&str]| ask(&mut open.server, words);
         let mut model = everything(ask, [0, 1]).map_err(Refusal::Failed)?;
+        if self.evicts {
+            cache::take_out(&mut model).map_err(Refusal::Failed)?;
+        }
         // A hash of which all fields have expired is there until it is looked at.
         model.wait_until(now);
         Ok(world_of(&model))
@@ -328,7 +398,7 @@ impl Subject for Collections {
     }
 
     fn verify(&self, open: &mut Open) -> Result<(), Refusal> {
-        while open.server.reclaim() {}
+        while open.with_server(InProcess::reclaim).map_err(Refusal::Failed)? {}
         open.settle().map_err(Refusal::Failed)?;
         let census = open.count()?;
         if census.dropped + census.leaving > 0 {
