@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// How the name of a unix socket begins.
 const UNIX: &str = "unix:";
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     /// A host and a port.

@@ -10,6 +10,7 @@ use crate::{Error, Result};
 
 /// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A connection to a server.
 pub(crate) struct Client {
     connection: halite_resp_client::Client,

@@ -69,7 +69,7 @@ fn a_server_tells_its_changes_as_its_folder_does() {
 }
 
 #[test]
-fn who_follows_gets_what_comes_and_goes_on_behind_a_restart() {
+fn a_follower_gets_new_changes_and_goes_on_behind_a_restart() {
     let home = Home::in_memory();
     let start = || Served::start(&home, &[&LOG[..], &["--threads", "2"]].concat());
     let served = start();
@@ -167,7 +167,7 @@ fn a_reader_that_stops_costs_the_server_nothing_and_learns_what_it_missed() {
 }
 
 #[test]
-fn what_a_server_cannot_tell_is_named() {
+fn changes_that_a_server_cannot_tell_are_named() {
     let home = Home::in_memory();
     let served = Served::start(&home, &[&LOG[..], &["--threads", "1"]].concat());
     let address = served.address.to_string();

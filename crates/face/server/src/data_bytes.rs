@@ -44,7 +44,7 @@ struct Part {
     is_emptied: AtomicBool,
 }
 
-/// What a commit makes the records grow, by key space; `None`: it is emptied before.
+/// The growth of the records by a commit, by key space; `None`: it is emptied before.
 pub(crate) struct Growth {
     parts: Vec<(KeySpaceId, Option<i64>)>,
     /// If a record that is replaced cannot be read, the batch is written all the same, and the records are added up anew.

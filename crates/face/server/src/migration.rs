@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_goes_while_it_connects_ends_it() {
+    fn a_client_that_goes_while_it_connects_ends_it() {
         // A socket that takes one connection, and leaves the others without an answer.
         let deaf = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         bind(&deaf, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

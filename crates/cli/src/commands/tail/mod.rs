@@ -28,10 +28,10 @@ Examples:
 Of each partition in turn, a line is a position, as PARTITION:NUMBER, and what was changed: `create
 SPACE`, `drop SPACE`, `put SPACE KEY VALUE`, `superseded SPACE KEY` (a large value that a later change
 replaced), `delete SPACE KEY`, `delete-range SPACE START [END]`, separated by tabs, with the escapes of
-`halite load --help`. A server's collection is `put-list`, `put-set`, `put-zset`, `put-hash` or `put-stream`, with its
-stored bytes; the elements of a larger one are keys of `db<N>:elements`. The operations of one write have one position. What --from names is a position
-that was printed: the output goes on behind it. Partitions that it does not name begin with the oldest
-change. Positions stay the same when the server is started again.
+`halite load --help`. A server's collection is `put-list`, `put-set`, `put-zset`, `put-hash` or
+`put-stream`, with its stored bytes; the elements of a larger one are keys of `db<N>:elements`. The
+operations of one write have one position. --from names a position that was printed: the output goes on
+behind it. Partitions that it does not name begin with the oldest change. Positions stay the same when the server is started again.
 
 The database must have been made with a change log: `halite load --change-log` or `halite serve
 --change-log`. A change log retains so many bytes: if a position was released before it was read, this

@@ -32,12 +32,13 @@ impl Tail {
             as_json: self.json,
         };
         let at = (0..bounds.len()).map(|partition| self.named(partition)).collect();
-        let mut following = Following { feed, printer, interrupt, at, out: output::stdout() };
+        let out = output::stdout();
+        let mut following = Following { feed, printer, interrupt, at, has_printed: false, out };
         let ended = following.run(&bounds, self.follow);
         match (ended, following.out.flush()) {
             (Ok(()) | Err(Error::OutputClosed), flushed) => flushed.map_err(output::failed),
             (Err(error), Ok(())) => Err(following.with_position(error)),
-            // What was printed last is not known.
+            // The last line that was printed is not known.
             (Err(error), Err(_)) => Err(error),
         }
     }
@@ -50,6 +51,7 @@ struct Following<'a, W> {
     interrupt: &'a Interrupt,
     /// By partition, the position of the last change that was printed, or named.
     at: Vec<Option<u64>>,
+    has_printed: bool,
     out: W,
 }
 
@@ -91,6 +93,7 @@ impl<W: Write> Following<'_, W> {
             let position = change.position;
             self.printer.print(&mut self.out, partition, change)?;
             self.at[partition] = Some(position);
+            self.has_printed = true;
         }
         Ok(has_some)
     }
@@ -100,9 +103,10 @@ impl<W: Write> Following<'_, W> {
         let known = self.at.iter().enumerate();
         let known = known.filter_map(|(partition, at)| Some(format!("{partition}:{}", (*at)?)));
         let known: Vec<_> = known.collect();
-        match known.is_empty() {
-            true => error,
-            false => Error::Ended { source: Box::new(error), from: known.join(",") },
+        // A position that the caller named may be the reason.
+        match self.has_printed {
+            false => error,
+            true => Error::Ended { source: Box::new(error), from: known.join(",") },
         }
     }
 }

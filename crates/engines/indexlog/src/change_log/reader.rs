@@ -74,7 +74,7 @@ impl Reader {
         if self.position > segments.durable() {
             return Ok(None);
         }
-        let mut ops = Vec::new();
+        let (mut ops, mut has_begun) = (Vec::new(), false);
         let (mut next, mut at) = (self.position, self.at);
         loop {
             // Copied under the lock: a reader that held a segment would keep the writer from using it again, and a
@@ -89,7 +89,7 @@ impl Reader {
                     let oldest = all.front().map_or(0, |oldest| oldest.number);
                     if at.is_some_and(|(number, _)| number < oldest) {
                         // The segment was read to its end, and released: the position may be in the next one.
-                        ops.clear();
+                        (ops, has_begun) = (Vec::new(), false);
                         (next, at) = (self.position, None);
                         continue;
                     }
@@ -117,13 +117,15 @@ impl Reader {
             if entry.last() < next {
                 continue;
             }
-            if entry.first() < next {
+            // A position within a batch is none: a reader gets batches whole.
+            if entry.first() < next || !has_begun && !entry.begins_batch() {
                 let (partition, position, end) = (self.number, next, segments.durable() + 1);
                 return Err(Error::NoChangePosition { partition, position, end });
             }
             if entry.first() > next {
                 return Err(self.damaged(next));
             }
+            has_begun = true;
             for record in &entry.records {
                 ops.extend(self.op(record)?);
             }

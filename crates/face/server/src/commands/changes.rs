@@ -15,6 +15,9 @@ use crate::reply::Reply;
 /// Bytes of keys and values behind which no more changes are added to a reply.
 const BYTES: usize = 256 << 10;
 
+/// Bytes of the frame of a change, or of an operation, in a reply: at most.
+const FRAME: usize = 64;
+
 /// Changes of a reply at most.
 const CHANGES: usize = 1000;
 
@@ -55,23 +58,38 @@ pub(super) fn read(call: &mut Call<'_>) -> Outcome {
         Some((at, changes)) if at == position => changes,
         _ => call.service.store.database().changes(partition, position).map_err(failed)?,
     };
-    let (mut some, mut bytes, mut at) = (Vec::new(), 0, position);
-    while bytes < BYTES && some.len() < CHANGES {
-        call.check_ending()?;
-        let Some(change) = changes.next().transpose().map_err(failed)? else { break };
-        bytes += change.ops.iter().map(len_of).sum::<usize>();
-        at = change.position;
-        some.push(change);
-    }
     let most = call.service.settings.reply_len_max();
-    if bytes > most {
-        let text = format!(
-            "ERR the change behind position {position} of partition {partition} takes {bytes} bytes, and a reply at \
-             most {most} (client-output-buffer-limit, maxmemory-clients)"
-        );
-        return Err(text.into());
+    let (mut some, mut bytes, mut at, mut goes_on) = (Vec::new(), 0, position, true);
+    while goes_on && bytes < BYTES.min(most) && some.len() < CHANGES {
+        call.check_ending()?;
+        let change = match changes.next().transpose() {
+            Ok(Some(change)) => change,
+            Ok(None) => break,
+            Err(error) if some.is_empty() => return Err(failed(error)),
+            // The changes before it come first; the next request meets it again.
+            Err(_) => {
+                goes_on = false;
+                continue;
+            }
+        };
+        let len = FRAME + change.ops.iter().map(len_of).sum::<usize>();
+        if bytes + len <= most {
+            bytes += len;
+            at = change.position;
+            some.push(change);
+        } else if some.is_empty() {
+            let text = format!(
+                "ERR the change behind position {position} of partition {partition} takes {len} bytes, and a reply at \
+                 most {most} (client-output-buffer-limit, maxmemory-clients)"
+            );
+            return Err(text.into());
+        } else {
+            goes_on = false;
+        }
     }
-    call.client.changes.insert(partition, (at, changes));
+    if goes_on {
+        call.client.changes.insert(partition, (at, changes));
+    }
     let mut reply = call.reply();
     reply.array(some.len());
     some.iter().for_each(|change| write(&mut reply, change));
@@ -101,14 +119,15 @@ fn failed(error: halite::Error) -> Failure {
     }
 }
 
-/// Bytes of an operation in a reply, besides its frame.
+/// Bytes of an operation in a reply.
 fn len_of(op: &ChangeOp) -> usize {
-    match op {
+    let words = match op {
         ChangeOp::Put { key, value, .. } => key.len() + value.len(),
         ChangeOp::Superseded { key, .. } | ChangeOp::Delete { key, .. } => key.len(),
         ChangeOp::DeleteRange { start, end, .. } => start.len() + end.as_ref().map_or(0, Vec::len),
         _ => 0,
-    }
+    };
+    FRAME + words
 }
 
 fn write(reply: &mut Reply<'_>, change: &Change) {

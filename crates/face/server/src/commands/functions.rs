@@ -111,10 +111,16 @@ pub(super) fn restore(call: &mut Call<'_>) -> Outcome {
             let library = inspect(text, &call.service.settings.scripts)?;
             insert(&mut restored, library, false, "")?;
         }
-        for library in restored.finish().added.into_values() {
-            if !is(policy, "REPLACE") && libraries.get(&library.name).is_some() {
-                return Err(exists("Library", &library.name));
+        let restored = restored.finish().added;
+        for name in restored.keys() {
+            // All that are replaced go first: the functions of a new one may be those of another old one.
+            if is(policy, "REPLACE") {
+                libraries.remove(name);
+            } else if libraries.get(name).is_some() {
+                return Err(exists("Library", name));
             }
+        }
+        for library in restored.into_values() {
             libraries.insert(library).map_err(|taken| exists("Function", &taken))?;
         }
         Ok(())

@@ -220,7 +220,10 @@ impl MoreKeys {
             }
             Self::CountedPairs(at) => {
                 let count = args.get(at).and_then(parse_i64).unwrap_or(0);
-                (at + 1..words).step_by(2).take(usize::try_from(count).unwrap_or(0)).collect()
+                let count = usize::try_from(count).unwrap_or(0);
+                let end = (at + 1).saturating_add(count.saturating_mul(2));
+                let end = Some(end).filter(|&end| end <= words);
+                (at + 1..end.unwrap_or(0)).step_by(2).collect()
             }
             Self::Behind(mut at, names, options) => {
                 let mut found = None;

@@ -8,7 +8,8 @@ on_threads! {
     ; indexlog:
     changes_are_read_behind_positions
     the_change_log_is_for_administrators
-    who_says_no_password_reads_no_changes
+    clients_without_the_password_read_no_changes
+    changes_come_in_replies_that_the_limits_of_clients_allow
 }
 
 /// A server with a change log.
@@ -78,7 +79,7 @@ fn the_change_log_is_for_administrators() {
     assert!(client.ask("HALITE.CHANGES READ 0 0").starts_with('['));
 }
 
-fn who_says_no_password_reads_no_changes() {
+fn clients_without_the_password_read_no_changes() {
     let (server, _folder) = server();
     server.client().check(&[("CONFIG SET requirepass secret", "+OK")]);
     let mut stranger = server.client();
@@ -86,4 +87,26 @@ fn who_says_no_password_reads_no_changes() {
         let refused = stranger.ask(&format!("HALITE.CHANGES {part}"));
         assert_eq!(refused, "-NOAUTH Authentication required.");
     }
+}
+
+fn changes_come_in_replies_that_the_limits_of_clients_allow() {
+    let (server, _folder) = server();
+    let mut client = server.client();
+    let value = "v".repeat(4000);
+    for n in 0..100 {
+        client.check(&[(&format!("SET {{a}}{n} {value}"), "+OK")]);
+    }
+    client.check(&[("CONFIG SET client-output-buffer-limit \"normal 20000 0 0\"", "+OK")]);
+    let mut read = 0;
+    for partition in 0..threads() {
+        let mut position = "0".to_owned();
+        loop {
+            let some = client.ask(&format!("HALITE.CHANGES READ {partition} {position}"));
+            assert!(some.len() < 20_000 && some.starts_with('['), "{some}");
+            let Some((_, last)) = some.rsplit_once("[:") else { break };
+            position = last.chars().take_while(char::is_ascii_digit).collect();
+            read += some.matches(&value).count();
+        }
+    }
+    assert_eq!(read, 100);
 }

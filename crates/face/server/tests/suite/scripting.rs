@@ -24,6 +24,7 @@ on_threads! {
     libraries_are_kept
     functions_are_called
     libraries_are_dumped_and_restored
+    libraries_that_are_replaced_together_exchange_their_functions
     functions_are_found_in_any_case
     a_pause_of_writes_holds_scripts
     monitors_see_a_script_before_its_commands
@@ -556,4 +557,28 @@ fn errors_of_scripts_are_counted() {
             "{script}: {stats}"
         );
     }
+}
+
+fn libraries_that_are_replaced_together_exchange_their_functions() {
+    let server = Running::start();
+    let mut client = server.client();
+    let library = |name: &str, function: &str| {
+        format!(
+            "#!lua name={name}\nredis.register_function('{function}', function() return '{name}' end)"
+        )
+    };
+    for (name, function) in [("a", "f"), ("b", "g")] {
+        let code = library(name, function);
+        assert_eq!(client.call(&["FUNCTION", "LOAD", &code]), format!("\"{name}\""));
+    }
+    client.send_words(&["FUNCTION", "DUMP"]);
+    let reply = read_reply(&mut client.socket, &Limits::default()).unwrap();
+    let Reply::Bulk(dump) = reply else { panic!("a dump is bytes") };
+    for (name, function) in [("a", "x"), ("b", "f"), ("a", "g")] {
+        let code = library(name, function);
+        let loaded = client.call(&["FUNCTION", "LOAD", "REPLACE", &code]);
+        assert_eq!(loaded, format!("\"{name}\""));
+    }
+    assert_eq!(client.call(&[b"FUNCTION".as_slice(), b"RESTORE", &dump, b"REPLACE"]), "+OK");
+    client.check(&[("FCALL f 0", "\"a\""), ("FCALL g 0", "\"b\"")]);
 }
