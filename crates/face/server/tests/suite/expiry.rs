@@ -19,7 +19,7 @@ fn keys_expire_that_a_large_transaction_has_left() {
     let server = Running::start();
     let mut client = server.client();
     for number in 0..128 {
-        client.check(&[(&format!("SET k{number:03} v PX 2000"), "+OK")]);
+        client.check(&[(&format!("SET k{number:03} v PX 5000"), "+OK")]);
     }
     let removed: Vec<_> = (0..100).map(|number| format!("k{number:03}")).collect();
     client.check(&[
