@@ -129,29 +129,31 @@ struct Look {
     recoveries_max: u64,
     /// Images of a history, about.
     images_max: u64,
-    /// Whether few recoveries are crashed in turn: those of betree have many points to crash at.
+    /// Whether few recoveries are crashed in turn, as those of betree.
     is_shallow: bool,
 }
 
-/// The images of a history: a server that opens with other partitions moves its collections in each recovery, which has
-/// many points to crash at.
-fn images_max(of: Histories, usual: u64) -> u64 {
-    if of == Histories::Server("server-rehoming") { 60 } else { usual }
+/// Whether few recoveries of a store are crashed in turn, as these have many points to crash at: a server that opens with
+/// other partitions moves its collections in each.
+fn has_long_recoveries(of: Histories) -> bool {
+    of == Histories::Server("server-rehoming")
 }
 
 impl Look {
     /// Returns the effort for a bug: of each history less than usual, for the sake of more of them.
     fn search(of: Histories, budget: u64) -> Self {
-        let images_max = images_max(of, 700);
-        Self { histories: budget, recoveries_max: u64::MAX, images_max, is_shallow: false }
+        let is_shallow = has_long_recoveries(of);
+        Self { histories: budget, recoveries_max: u64::MAX, images_max: 700, is_shallow }
     }
 
     /// Returns the effort for a violation without a bug: the campaigns and the other tests look at the same histories
     /// for longer.
     fn control(of: Histories, budget: u64) -> Self {
-        let is_shallow = of.name().starts_with("betree") || of == Histories::DeepNvmLog;
+        let is_shallow = of.name().starts_with("betree")
+            || of == Histories::DeepNvmLog
+            || has_long_recoveries(of);
         let recoveries_max = if is_shallow { 1000 } else { 3000 };
-        Self { histories: budget, recoveries_max, images_max: images_max(of, 300), is_shallow }
+        Self { histories: budget, recoveries_max, images_max: 300, is_shallow }
     }
 
     fn effort(self) -> Effort {

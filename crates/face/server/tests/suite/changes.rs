@@ -96,7 +96,8 @@ fn changes_come_in_replies_that_the_limits_of_clients_allow() {
     for n in 0..100 {
         client.check(&[(&format!("SET {{a}}{n} {value}"), "+OK")]);
     }
-    client.check(&[("CONFIG SET client-output-buffer-limit \"normal 20000 0 0\"", "+OK")]);
+    let limit = ["CONFIG", "SET", "client-output-buffer-limit", "normal 20000 0 0"];
+    assert_eq!(client.call(&limit), "+OK");
     let mut read = 0;
     for partition in 0..threads() {
         let mut position = "0".to_owned();
