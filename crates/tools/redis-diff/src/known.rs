@@ -309,6 +309,21 @@ static KNOWN: &[Known] = &[
         is: |_, ours, theirs| ours != theirs && with_zeros(ours) == with_zeros(theirs),
     },
     Known {
+        why: "the same beside scores that are printed with as few digits as tell them apart",
+        parts: true,
+        is: |request, ours, theirs| {
+            let unsigned = |reply: &[u8]| {
+                let mut plain = with_plain_numbers(reply);
+                for item in &mut plain {
+                    // Members have letters, digits and dots, and no signs.
+                    *item = String::from_utf8_lossy(item).replace("-0.0", "0.0").into_bytes();
+                }
+                plain
+            };
+            names(request, &["ZRANDMEMBER", "ZSCAN"]) && unsigned(ours) == unsigned(theirs)
+        },
+    },
+    Known {
         why: "COMMAND has other commands, and no notes on keys; DEBUG DIGEST and DEBUG OBJECT say other things",
         parts: false,
         is: |request, ours, theirs| {

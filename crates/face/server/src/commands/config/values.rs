@@ -67,7 +67,9 @@ pub(super) fn bytes(value: &[u8], range: std::ops::RangeInclusive<usize>) -> Res
         b"gb" => 1 << 30,
         _ => 0,
     };
-    let number = parse_i64(&value[..digits]).and_then(|number| usize::try_from(number).ok());
+    // Zeros in front are no part of the number, as in C.
+    let number = std::str::from_utf8(&value[..digits]).ok().and_then(|text| text.parse().ok());
+    let number: Option<usize> = number.filter(|&number| i64::try_from(number).is_ok());
     let bytes = number.and_then(|number| number.checked_mul(unit)).filter(|_| unit > 0);
     let bytes = bytes.ok_or("argument must be a memory value")?;
     if range.contains(&bytes) {
@@ -132,6 +134,7 @@ mod tests {
         assert_eq!(parse("512mb"), Ok(512 << 20));
         assert_eq!(parse("1K"), Ok(1000));
         assert_eq!(parse("7"), Ok(7));
+        assert_eq!(parse("007kb"), Ok(7 << 10));
         for text in ["", "mb", "1tb", "-1", "1 mb", "0", "99999999999gb"] {
             assert!(parse(text).is_err(), "{text:?}");
         }
