@@ -2,8 +2,8 @@
 //!
 //! Each record in the key spaces of elements has to be of a collection whose key has its number, in the partition of that
 //! key; or of one that was dropped, as a note says, whose elements go; or a note itself. A sorted set whose order is stored
-//! has to have a record of the order for each member, and no other. [`census`] looks at all of them, in a database that
-//! nobody changes meanwhile.
+//! has to have a record of the order for each member, and no other. [`census`] looks at all of them, in a database
+//! without writers.
 
 use std::collections::HashMap;
 

@@ -117,7 +117,7 @@ fn the_limit_holds_while_a_database_is_flushed_again_and_again() {
         assert!(field(&mut client, "memory", "maxmemory_used") > kept + 50_000);
         match round % 2 {
             0 => client.check(&[("FLUSHDB", "+OK")]),
-            // What comes behind it in one transaction is counted.
+            // The later changes of the same transaction are counted.
             _ => {
                 client.check(&[
                     ("MULTI", "+OK"),

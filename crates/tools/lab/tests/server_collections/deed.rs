@@ -35,7 +35,7 @@ impl From<Step> for Deed {
 impl Deed {
     /// The next one, of a server that may evict.
     pub(super) fn draw<R: Chance>(draw: &mut Draw<'_, R>, evicts: bool) -> Self {
-        // What is imported takes more than the limit of one that evicts.
+        // An import takes more than the limit of a server that evicts.
         if !evicts && draw.percent(2) {
             return Self::Import { db: usize::from(draw.percent(30)), first: draw.below(9) };
         }
