@@ -421,17 +421,17 @@ bugs! {
         "The note that a collection was dropped goes before its elements.";
     "server.resident-survives-rollback" "server/src/store/elements.rs", Server("server-indexlog"), Memory, 60,
         "A transaction is rolled back, and what is known in DRAM of its collections is not.";
-    "server.record-before-its-elements" "server/src/store/mod.rs", Server("server-lsm"), Memory, 20,
+    "server.record-before-its-elements" "server/src/store/transactions.rs", Server("server-lsm"), Memory, 20,
         "The record of a collection is written before its elements, and not together with them.";
-    "server.replaced-elements-stay" "server/src/store/mod.rs", Server("server-indexlog"), Memory, 60,
+    "server.replaced-elements-stay" "server/src/store/values.rs", Server("server-indexlog"), Memory, 60,
         "A large collection is replaced by another value, and its elements stay.";
-    "server.expired-elements-stay" "server/src/store/mod.rs", Server("server-indexlog"), Memory, 60,
+    "server.expired-elements-stay" "server/src/store/expiry.rs", Server("server-indexlog"), Memory, 60,
         "A large collection expires, and its elements stay.";
     "server.order-record-not-written" "server/src/collection/sorted_set/stored.rs", Server("server-lsm"), Memory, 20,
         "A member of a sorted set whose order is stored gets a score, and its order gets no record.";
     "server.order-record-not-removed" "server/src/collection/sorted_set/stored.rs", Server("server-lsm"), Memory, 20,
         "A member of a sorted set whose order is stored loses its score, and its order keeps the record.";
-    "server.first-partition-synced-alone" "server/src/store/mod.rs", Server("server-partitions"), Memory, 20,
+    "server.first-partition-synced-alone" "server/src/store/durability.rs", Server("server-partitions"), Memory, 20,
         "Of several partitions with writes, only the first is synced before the reply.";
     "server.moved-without-note" "server/src/store/rehoming.rs", Server("server-rehoming"), Memory, 100,
         "Elements are copied to another partition before a note says that the copies may have to go.";

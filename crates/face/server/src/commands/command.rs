@@ -10,7 +10,8 @@ use crate::number::parse_i64;
 use crate::reply::Reply;
 
 use super::documentation::document;
-use super::table::{COMMANDS, Command, MoreKeys, find, flags};
+use super::table::{COMMANDS, find};
+use super::{Command, MoreKeys, flags};
 use super::{key_specs, tips};
 
 pub(super) fn all(call: &mut Call<'_>) -> Outcome {

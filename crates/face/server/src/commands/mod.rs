@@ -1,7 +1,7 @@
 //! The commands.
 //!
-//! [`table`] lists all of them: requests are looked up in it, and COMMAND lists it. The other files have their
-//! handlers, a family each. A handler gets a [`Call`](crate::call::Call), and either writes a reply or returns the
+//! [`table`] lists all of them: requests are looked up in it, and COMMAND lists it. [`definition`] says what a command is,
+//! and [`key_positions`] which of its words are keys. The other files have their handlers, a family each. A handler gets a [`Call`](crate::call::Call), and either writes a reply or returns the
 //! reason for a refusal.
 
 mod acl;
@@ -18,12 +18,14 @@ pub(crate) mod config;
 pub(crate) mod connection;
 mod counters;
 mod debug;
+mod definition;
 mod digest;
 mod documentation;
 mod dump;
 mod expiry;
 mod field_options;
 mod fields;
+pub(crate) mod flags;
 mod functions;
 mod geo;
 mod geo_search;
@@ -31,6 +33,7 @@ mod hashes;
 mod hyperloglog;
 mod increx;
 mod info;
+mod key_positions;
 mod key_specs;
 mod keys;
 mod latency;
@@ -60,6 +63,8 @@ mod tips;
 pub(crate) mod tracking;
 pub(crate) mod transactions;
 
+pub(crate) use definition::{Command, Group};
+pub(crate) use key_positions::{Keys, MoreKeys};
 pub(crate) use key_specs::key_access;
 pub(crate) use sort::{reads_any_key, reads_patterns};
-pub(crate) use table::{Command, Group, Keys, MoreKeys, all, find, flags, number};
+pub(crate) use table::{all, find, number};

@@ -1,6 +1,7 @@
 //! Clients that are disconnected because all of them together take too much memory.
 
-use super::{EventLoop, note_buffers};
+use super::EventLoop;
+use super::upkeep::note_buffers;
 use crate::dispatch::Dispatched;
 
 impl EventLoop {

@@ -1,7 +1,8 @@
 //! The larger map that was used last: a guess at the one that requests to come will use, so that the records of their
 //! fields are prefetched. The guess may be wrong by then, or the map gone; only prefetches depend on it.
 
-use super::{Elements, PREFETCHED_MAX, Store};
+use super::values::PREFETCHED_MAX;
+use super::{Elements, Store};
 
 /// The map that was used last.
 #[derive(Debug, Default)]

@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
+use super::deadline_records::Records;
 use super::*;
 use crate::collection::list::{End, List};
+use crate::stored::{Type, collection_id};
 
 /// A store on a database that only this test has.
 fn store(partitions: usize, engine: &str) -> Store {

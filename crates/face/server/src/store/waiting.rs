@@ -2,9 +2,20 @@
 
 use super::waiters::{Key, Waiter};
 use super::{Result, Store};
+use crate::partition_set::PartitionSet;
 use crate::stored::Type;
 
 impl Store {
+    /// The number of keys for which clients wait in the parts of `partitions`, which are here.
+    pub(crate) fn waited_keys(&self, partitions: PartitionSet) -> usize {
+        partitions.iter().map(|number| self.part(number).waiters.len()).sum()
+    }
+
+    /// The number of those keys of which clients get to know that they are gone.
+    pub(crate) fn waited_keys_or_none(&self, partitions: PartitionSet) -> usize {
+        partitions.iter().map(|number| self.part(number).waiters.len_or_none()).sum()
+    }
+
     /// Lets a client wait for a key, whose part is here.
     pub(crate) fn wait(&mut self, key: Key, waiter: Waiter) {
         let partition = self.partition_of(&key.1);
