@@ -160,7 +160,7 @@ impl Store {
         key: Vec<u8>,
         value: Option<Vec<u8>>,
     ) -> Result<()> {
-        super::values::check_lengths(&key, value.as_deref().unwrap_or_default())?;
+        super::lengths::check_lengths(&key, value.as_deref().unwrap_or_default())?;
         self.changes_of_elements().set_element(of.place, key, value)
     }
 

@@ -2,8 +2,8 @@
 
 use halite::Durability;
 
+use super::lengths::check_lengths;
 use super::opened::Opened;
-use super::values::check_lengths;
 use super::{Result, Store};
 
 impl Store {

@@ -30,6 +30,7 @@ mod eviction;
 mod expiry;
 mod field_deadlines;
 mod figures;
+mod lengths;
 mod libraries;
 mod opened;
 mod order;

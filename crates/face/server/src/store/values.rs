@@ -1,10 +1,11 @@
 //! The values of keys: reads, writes and removals, each together with the key's deadline and its elements.
 
-use halite::{Bytes, Durability, EngineError, KEY_LEN_MAX, VALUE_LEN_MAX};
+use halite::{Bytes, Durability};
 use halite_sim::planted;
 
 use super::elements::Elements;
 use super::encodings::Encoding;
+use super::lengths::check_lengths;
 use super::overlay::Value;
 use super::{NewDeadline, Result, Spot, Store};
 use crate::notifications::EventClass;
@@ -305,16 +306,5 @@ impl Store {
         if self.outbox.is_watched() {
             self.invalidate(partition, key);
         }
-    }
-}
-
-/// Refuses lengths in a transaction that the engine would refuse at its end.
-pub(super) fn check_lengths(key: &[u8], stored: &[u8]) -> Result<()> {
-    if key.len() > KEY_LEN_MAX {
-        Err(EngineError::KeyTooLong { len: key.len() }.into())
-    } else if stored.len() > VALUE_LEN_MAX {
-        Err(EngineError::ValueTooLong { len: stored.len() }.into())
-    } else {
-        Ok(())
     }
 }
