@@ -266,16 +266,13 @@ impl Client {
         if self.queue.is_some() {
             flags.push('x');
         }
+        if self.wait.is_some() {
+            flags.push('b');
+        }
         if let Some(tracking) = &self.tracking {
             flags.push('t');
             flags.extend(tracking.is_broken.then_some('R'));
             flags.extend((tracking.mode == Mode::Broadcast).then_some('B'));
-        }
-        if self.queue.as_ref().is_some_and(Queue::is_aborted) {
-            flags.push('d');
-        }
-        if self.wait.is_some() {
-            flags.push('b');
         }
         if self.closing {
             flags.push('c');
@@ -285,6 +282,9 @@ impl Client {
         }
         if self.no_evict {
             flags.push('e');
+        }
+        if self.no_touch {
+            flags.push('T');
         }
         if flags.is_empty() {
             flags.push('N');

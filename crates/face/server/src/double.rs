@@ -32,6 +32,13 @@ pub(crate) fn parse_weight(text: &[u8]) -> Option<f64> {
     (read.len == text.len() && read.is_in_range && !read.number.is_nan()).then_some(read.number)
 }
 
+/// The number with which a text begins, and its length: what C's `strtod` makes of it, whatever follows and however large it
+/// is.
+pub(crate) fn prefix(text: &[u8]) -> Option<(f64, usize)> {
+    let read = read(text);
+    (read.len > 0).then_some((read.number, read.len))
+}
+
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -83,7 +83,7 @@ impl Job {
     }
 
     fn send(&self, sent: &mut Sent, must_end: impl Fn() -> bool) -> Result<(), String> {
-        let stream = self.connect(&must_end).ok_or(CONNECTING)?;
+        let stream = self.connect(&must_end)?;
         let target = Target { stream: &stream, timeout: self.timeout, must_end: &must_end };
         let mut input = BufReader::new(&target);
         let mut reply = || read_reply(&mut input, &LIMITS).map_err(|_| READING.to_owned());
@@ -118,14 +118,26 @@ impl Job {
     }
 
     /// Connects to the first address that answers.
-    fn connect(&self, must_end: &impl Fn() -> bool) -> Option<TcpStream> {
-        let mut addrs = (self.host.as_str(), self.port).to_socket_addrs().ok()?;
-        let stream = addrs.find_map(|addr| connect(addr, self.timeout, must_end).ok())?;
+    fn connect(&self, must_end: &impl Fn() -> bool) -> Result<TcpStream, &'static str> {
+        let addrs = (self.host.as_str(), self.port).to_socket_addrs().map_err(|_| CONNECTING)?;
+        let mut why = CONNECTING;
+        for addr in addrs {
+            match connect(addr, self.timeout, must_end).and_then(|stream| self.tune(stream)) {
+                Ok(stream) => return Ok(stream),
+                // Redis takes the end of the attempt for a connection, and finds by its first request that it is none.
+                Err(error) if error.kind() != ErrorKind::TimedOut => why = WRITING,
+                Err(_) => {}
+            }
+        }
+        Err(why)
+    }
+
+    fn tune(&self, stream: TcpStream) -> io::Result<TcpStream> {
         let patience = Some(self.timeout.min(PATIENCE));
-        stream.set_read_timeout(patience).ok()?;
-        stream.set_write_timeout(patience).ok()?;
-        stream.set_nodelay(true).ok()?;
-        Some(stream)
+        stream.set_read_timeout(patience)?;
+        stream.set_write_timeout(patience)?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 }
 

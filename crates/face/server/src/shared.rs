@@ -23,6 +23,7 @@ use crate::pubsub::{Inbox, Post, Registry};
 use crate::script::Registry as Scripts;
 use crate::settings::Settings;
 use crate::shard::bell::Bell;
+use crate::shard::message::Arrival;
 use crate::slowlog::Slowlog;
 
 /// The state that all threads share.
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) data_bytes: Arc<DataBytes>,
     /// The subscriptions of all clients.
     pub(crate) registry: Arc<Registry>,
+    /// By thread: connections that it serves from now on. A script that runs there for long takes them, too.
+    arrivals: Vec<Mutex<Vec<Arrival>>>,
     /// By thread: the posts of other threads for its clients.
     inboxes: Vec<Inbox>,
     /// Which partitions are served.
@@ -138,12 +141,23 @@ impl Shared {
             key_counts: KeyCounts::default(),
             data_bytes: Arc::default(),
             registry: Arc::new(Registry::new(bells.len())),
+            arrivals: bells.iter().map(|_| Mutex::default()).collect(),
             inboxes: bells.iter().map(|_| Inbox::default()).collect(),
             loading,
             scripts: Scripts::default(),
             pressure: Pressure::new(bells.len()),
             bells,
         }
+    }
+
+    /// Hands a connection to a thread, which is to be told of it.
+    pub(crate) fn hand_over(&self, thread: usize, arrival: Arrival) {
+        lock(&self.arrivals[thread]).push(arrival);
+    }
+
+    /// Takes the connections that were handed to a thread.
+    pub(crate) fn take_arrivals(&self, thread: usize) -> Vec<Arrival> {
+        std::mem::take(&mut *lock(&self.arrivals[thread]))
     }
 
     /// The number of threads.

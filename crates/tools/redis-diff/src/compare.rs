@@ -7,7 +7,7 @@ use crate::wire::item_len;
 pub(crate) enum Compare {
     /// As bytes.
     Exact,
-    /// Integers may differ by so many: times that are left.
+    /// Integers, also those of an array, may differ by so many: times that are left.
     About(i64),
     /// The items of an array, a set or a map may come in any order, fields of a map apart from their values.
     Unordered,
@@ -28,6 +28,11 @@ impl Compare {
 }
 
 fn is_about(ours: &[u8], theirs: &[u8], difference: i64) -> bool {
+    if let (Some(ours), Some(theirs)) = (items(ours), items(theirs)) {
+        let is_about =
+            |(ours, theirs): (&&[u8], &&[u8])| ours == theirs || is_about(ours, theirs, difference);
+        return ours.len() == theirs.len() && ours.iter().zip(&theirs).all(is_about);
+    }
     let number = |reply: &[u8]| {
         std::str::from_utf8(reply.strip_prefix(b":")?).ok()?.trim_end().parse::<i64>().ok()
     };
@@ -69,6 +74,8 @@ mod tests {
         assert!(Compare::About(2).is_same(b":10\r\n", b":12\r\n"));
         assert!(!Compare::About(2).is_same(b":-1\r\n", b":-2\r\n"));
         assert!(!Compare::About(2).is_same(b":10\r\n", b"+OK\r\n"));
+        assert!(Compare::About(2).is_same(b"*2\r\n:-1\r\n:9\r\n", b"*2\r\n:-1\r\n:8\r\n"));
+        assert!(!Compare::About(2).is_same(b"*2\r\n:-1\r\n:9\r\n", b"*2\r\n:-2\r\n:9\r\n"));
         let (ab, ba) = (b"*2\r\n$1\r\na\r\n:1\r\n", b"*2\r\n:1\r\n$1\r\na\r\n");
         assert!(Compare::Unordered.is_same(ab, ba) && !Compare::Exact.is_same(ab, ba));
         assert!(!Compare::Unordered.is_same(ab, b"*2\r\n:1\r\n$1\r\nb\r\n"));

@@ -13,8 +13,12 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         word.and_then(number).is_some_and(|time| (1..TIME_MIN).contains(&time))
     };
     match &name[..] {
-        b"SETEX" | b"PSETEX" | b"EXPIRE" | b"PEXPIRE" => passes(request.get(2)),
-        b"SET" | b"GETEX" => request.windows(2).any(|pair| {
+        b"SETEX" | b"PSETEX" | b"EXPIRE" | b"PEXPIRE" | b"HEXPIRE" | b"HPEXPIRE" => {
+            passes(request.get(2))
+        }
+        // Redis 8.0 ends without that word.
+        b"HSETEX" if !request.iter().any(|word| word.eq_ignore_ascii_case(b"FIELDS")) => true,
+        b"SET" | b"GETEX" | b"HSETEX" | b"HGETEX" => request.windows(2).any(|pair| {
             (pair[0].eq_ignore_ascii_case(b"EX") || pair[0].eq_ignore_ascii_case(b"PX"))
                 && passes(pair.get(1))
         }),
@@ -47,6 +51,8 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         // An empty size is 0 for Redis, and refused here.
         b"CONFIG" => request.iter().any(Vec::is_empty),
         // It would take for ever.
+        // Redis would make keys of the bytes before.
+        b"DEBUG" if request.iter().any(|word| word.contains(&0)) => true,
         b"DEBUG" => request.iter().any(|word| number(word).is_some_and(|count| count > 1000)),
         // It would become a replica.
         b"REPLICAOF" | b"SLAVEOF" => !request[1..].join(&b' ').eq_ignore_ascii_case(b"NO ONE"),

@@ -90,7 +90,7 @@ static KNOWN: &[Known] = &[
             };
             names(request, &["OBJECT"])
                 && ends(ours, &["listpack", "intset"])
-                && ends(theirs, &["quicklist", "hashtable", "listpack", "skiplist"])
+                && ends(theirs, &["quicklist", "hashtable", "listpack", "listpackex", "skiplist"])
         },
     },
     Known {
@@ -321,6 +321,123 @@ static KNOWN: &[Known] = &[
                 plain
             };
             names(request, &["ZRANDMEMBER", "ZSCAN"]) && unsigned(ours) == unsigned(theirs)
+        },
+    },
+    Known {
+        why: "COMMAND GETKEYS of a name alone is refused in the words of Redis 7.2",
+        parts: false,
+        is: |request, ours, theirs| {
+            names(request, &["COMMAND"])
+                && request.len() == 3
+                && ours.starts_with(b"-ERR ")
+                && theirs.starts_with(b"-ERR wrong number of arguments")
+        },
+    },
+    Known {
+        why: "Redis 8: a module of vectors, and words of XREAD's refusal",
+        parts: false,
+        is: |request, ours, theirs| {
+            let has = |text: &[u8]| theirs.windows(text.len()).any(|part| part == text);
+            names(request, &["MODULE", "EXEC"]) && has(b"\nvectorset\r\n")
+                || names(request, &["XREAD", "XREADGROUP"])
+                    && ours.starts_with(b"-ERR Unbalanced '")
+                    && has(b"an ID, '+', or '$' must be")
+        },
+    },
+    Known {
+        why: "Redis 8: the limits of scores are decimal numbers without spaces in front",
+        parts: true,
+        is: |request, _, theirs| {
+            let is_other = |word: &Vec<u8>| {
+                let word = word.strip_prefix(b"(").unwrap_or(word);
+                word.starts_with(b" ")
+                    || word.to_ascii_lowercase().windows(2).any(|part| part == b"0x")
+            };
+            matches!(request[0].first(), Some(b'Z' | b'z'))
+                && theirs == b"-ERR min or max is not a float\r\n"
+                && request.iter().any(is_other)
+        },
+    },
+    Known {
+        why: "a function of the sandbox that stands for one of Lua's, called in the place of its caller, does not know where that was",
+        parts: false,
+        is: |request, ours, theirs| {
+            let has = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|at| at == part);
+            names(request, &["EVAL", "EVAL_RO", "EVALSHA"])
+                && ours.starts_with(b"-ERR bad argument #")
+                && theirs.starts_with(b"-ERR user_script:")
+                && has(
+                    theirs,
+                    ours.trim_ascii_end().trim_ascii_start().strip_prefix(b"-ERR ").unwrap_or(b"?"),
+                )
+        },
+    },
+    Known {
+        why: "line breaks in the errors of scripts are spaces: Redis sends them, and its next reply is not understood",
+        parts: true,
+        is: |request, ours, theirs| {
+            let spaced: Vec<u8> =
+                theirs.iter().map(|&byte| if byte == b'\r' { b' ' } else { byte }).collect();
+            let spaced = spaced.strip_suffix(b" \n").or(spaced.strip_suffix(b"\n"));
+            names(request, &["EVAL", "EVAL_RO", "FUNCTION", "EXEC", "FCALL", "SCRIPT"])
+                && theirs.first() == Some(&b'-')
+                && spaced.is_some_and(|spaced| ours.starts_with(spaced))
+        },
+    },
+    Known {
+        why: "bytes behind the last register of a HyperLogLog are damage, as from Redis' mending of CVE-2025-32023 on",
+        parts: true,
+        is: |request, ours, theirs| {
+            names(request, &["PFCOUNT", "PFMERGE", "PFADD"])
+                && ours.starts_with(b"-INVALIDOBJ ")
+                && !theirs.starts_with(b"-")
+        },
+    },
+    Known {
+        why: "Redis reckons with room for as many entries as XAUTOCLAIM may claim, and may have none",
+        parts: true,
+        is: |request, _, theirs| {
+            names(request, &["XAUTOCLAIM"]) && theirs.starts_with(b"-ERR Insufficient memory")
+        },
+    },
+    Known {
+        why: "a client's name has no zero byte: Redis looks at the bytes before it",
+        parts: true,
+        is: |request, ours, _| {
+            names(request, &["CLIENT"])
+                && request.last().is_some_and(|word| word.contains(&0))
+                && ours.starts_with(b"-ERR Client names cannot contain")
+        },
+    },
+    Known {
+        why: "the last second of time: Redis' sum overflows",
+        parts: false,
+        is: |request, ours, theirs| {
+            names(request, &["EXPIRETIME", "HEXPIRETIME"])
+                && ours == b":9223372036854776\r\n"
+                && theirs == b":-9223372036854775\r\n"
+        },
+    },
+    Known {
+        why: "Redis 8: places with as few digits as tell them apart",
+        parts: false,
+        is: |request, ours, theirs| {
+            let texts = |reply: &[u8]| -> Vec<String> {
+                reply
+                    .split(|byte| *byte == b'\n')
+                    .map(|line| String::from_utf8_lossy(line).into_owned())
+                    .collect()
+            };
+            let number = |line: &str| line.trim_end().trim_start_matches(',').parse::<f64>().ok();
+            let is_close = |(ours, theirs): (&String, &String)| {
+                ours == theirs
+                    || ours.starts_with('$') && theirs.starts_with('$')
+                    || number(ours).zip(number(theirs)).is_some_and(|(a, b)| (a - b).abs() < 1e-15)
+            };
+            let (ours, theirs) = (texts(ours), texts(theirs));
+            matches!(request[0].get(..3), Some(b"GEO" | b"geo"))
+                && ours.len() == theirs.len()
+                && ours.iter().zip(&theirs).all(is_close)
         },
     },
     Known {

@@ -27,6 +27,7 @@ mod pattern;
 mod program;
 mod redis;
 mod report;
+mod scripts;
 mod sides;
 mod state;
 mod stream;

@@ -13,6 +13,7 @@
 
 use fastrand::Rng;
 
+use crate::scripts;
 use crate::wire::Request;
 use crate::words;
 
@@ -113,6 +114,8 @@ fn atom(name: &str, random: &mut Rng) -> Vec<u8> {
         "bound" => words::id_bound(random),
         "longitude" => words::degrees(random, 185.0),
         "latitude" => words::degrees(random, 86.0),
+        "script" => scripts::script(random),
+        "json" => scripts::json(random, 3),
         "distance" => words::distance(random),
         "db" => words::pick(random, &["0", "0", "1", "15", "16", "-1", "x"]),
         _ => match name.strip_prefix("x:") {

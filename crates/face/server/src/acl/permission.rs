@@ -124,7 +124,9 @@ impl Selector {
         args: Args<'_>,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(), Denied> {
-        if !self.has_all_commands && !command.is(flags::NO_AUTH) && !self.has_command(command, args)
+        if !self.has_all_commands
+            && !command.is_any(flags::NO_AUTH | flags::ANY_USER)
+            && !self.has_command(command, args)
         {
             return Err(Denied::Command);
         }

@@ -65,8 +65,8 @@ pub(crate) fn admit<'a>(
         Err(_) if is_http(&args[0]) => return Ok(Admission::Http),
         Err(failure) => return Ok(Admission::Refused(None, failure)),
     };
-    if service.shared.scripts.busy.any() && !may_disturb(command, args) {
-        return Ok(Admission::Refused(Some(command), service.shared.scripts.busy.refusal()));
+    if service.shared.scripts.running.are_busy() && !may_disturb(command, args) {
+        return Ok(Admission::Refused(Some(command), service.shared.scripts.running.refusal()));
     }
     if awaits(client, command) {
         return Err(Delay::Backup);

@@ -13,7 +13,7 @@ use super::client::check_name;
 use super::{monitor, pubsub, tracking, transactions};
 
 /// The version of Redis whose commands and replies these are.
-pub(crate) const REDIS_VERSION: &str = "7.0.15";
+pub(crate) const REDIS_VERSION: &str = "7.4.2";
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {

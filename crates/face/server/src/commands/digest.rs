@@ -5,6 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::call::{Call, string};
 use crate::failure::Outcome;
 use crate::notifications::EventClass;
+use crate::stored::Type;
 
 use super::condition::Condition;
 
@@ -33,11 +34,14 @@ pub(super) fn digest(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn delex(call: &mut Call<'_>) -> Outcome {
     let (db, key) = (call.client.db, call.arg(1));
+    if call.args.len() != 2 && call.args.len() != 4 {
+        return Err("ERR wrong number of arguments for 'delex' command".into());
+    }
     let removes = match call.service.store.get(db, key)? {
         None => false,
         Some(_) if call.args.len() == 2 => true,
-        Some(_) if call.args.len() != 4 => {
-            return Err("ERR wrong number of arguments for 'delex' command".into());
+        Some(stored) if stored.value_type()? != Type::String => {
+            return Err("ERR Key should be of string type if conditions are specified".into());
         }
         stored => {
             let compares = Condition::comparison(call.arg(2));

@@ -141,8 +141,11 @@ impl<'a> SetFields<'a> {
     }
 
     fn pairs(call: &Call<'a>, at: usize) -> Outcome<Args<'a>> {
-        let count = call.args.get(at).ok_or_else(|| wrong_number("hsetex"))?;
-        let count = parse_i64(count).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
+        if call.args.len() < at + 3 {
+            return Err(wrong_number("hsetex"));
+        }
+        let count =
+            parse_i64(&call.args[at]).filter(|count| (1..=i64::from(i32::MAX)).contains(count));
         let count = count.ok_or("ERR invalid number of fields")?;
         let pairs = call.args.from(at + 1);
         match pairs.len() as i64 == 2 * count {

@@ -269,6 +269,7 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Outcome {
     let events = is_done.then_some("hset").into_iter().chain(last.event());
     hash.save(&mut call.service.store, events)?;
     if is_momentary {
+        call.service.store.note_changed(db, key);
         call.notify(EventClass::Generic, "del", key);
     }
     call.reply().flag(is_done);

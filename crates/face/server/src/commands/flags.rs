@@ -12,6 +12,8 @@ pub(crate) const ADMIN: u32 = 1 << 3;
 pub(crate) const FAST: u32 = 1 << 4;
 /// It is open to clients that have not authenticated.
 pub(crate) const NO_AUTH: u32 = 1 << 5;
+/// Has no effect that any rule could be about: clients send it before they know their rights.
+pub(crate) const ANY_USER: u32 = 1 << 15;
 /// It cannot be part of a transaction.
 pub(crate) const NO_MULTI: u32 = 1 << 6;
 /// It is executed at once also between MULTI and EXEC.

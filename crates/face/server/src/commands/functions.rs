@@ -190,7 +190,7 @@ fn describe(call: &mut Call<'_>, library: &Library, with_code: bool) {
 
 pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
     let registry = &call.service.shared.scripts;
-    let (running, libraries) = (registry.busy.first(), registry.libraries());
+    let (running, libraries) = (registry.running.first(), registry.libraries());
     let counts =
         libraries.map_or((0, 0), |libraries| (libraries.iter().len(), libraries.function_count()));
     let mut reply = call.reply();
@@ -221,7 +221,7 @@ pub(super) fn stats(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
-    call.service.shared.scripts.busy.kill(true)?;
+    call.service.shared.scripts.running.kill(true)?;
     call.reply().ok();
     Ok(())
 }

@@ -78,8 +78,8 @@ pub(super) fn geosearchstore(call: &mut Call<'_>) -> Outcome {
 #[derive(Default)]
 struct Request {
     center: Option<Place>,
-    /// The center is said, and the key has no value.
-    has_center: bool,
+    /// How the center was said, which may be of a key without a value. The last word for it counts.
+    said: Option<Center>,
     shape: Option<Shape>,
     /// Meters of the unit of distances.
     unit: f64,
@@ -104,13 +104,15 @@ impl Request {
         let first = form.options;
         match form.center {
             Center::Coordinates => {
-                request.set_center(Some(place(call.arg(2), call.arg(3))?));
+                let center = place(call.arg(2), call.arg(3))?;
+                request.set_center(form.center, Some(center));
                 request.set_circle(call.arg(first - 2), call.arg(first - 1))?;
             }
             // Without a key, the words about the area are not read.
-            Center::Member if set.is_none() => request.set_center(None),
+            Center::Member if set.is_none() => request.set_center(form.center, None),
             Center::Member => {
-                request.set_center(Some(place_of(call, set, call.arg(2))?));
+                let center = place_of(call, set, call.arg(2))?;
+                request.set_center(form.center, Some(center));
                 request.set_circle(call.arg(first - 2), call.arg(first - 1))?;
             }
             Center::Option => {}
@@ -161,13 +163,22 @@ impl Request {
             () if form.stores == Stores::Always && is(word, "STOREDIST") => {
                 self.stores_distances = true;
             }
-            () if is_search && is(word, "FROMMEMBER") && follow(1) && !self.has_center => {
+            () if is_search
+                && is(word, "FROMMEMBER")
+                && follow(1)
+                && self.said != Some(Center::Coordinates) =>
+            {
                 let center = set.map(|_| place_of(call, set, call.arg(at + 1))).transpose()?;
-                self.set_center(center);
+                self.set_center(Center::Member, center);
                 return Ok(2);
             }
-            () if is_search && is(word, "FROMLONLAT") && follow(2) && !self.has_center => {
-                self.set_center(Some(place(call.arg(at + 1), call.arg(at + 2))?));
+            () if is_search
+                && is(word, "FROMLONLAT")
+                && follow(2)
+                && self.said != Some(Center::Member) =>
+            {
+                let center = place(call.arg(at + 1), call.arg(at + 2))?;
+                self.set_center(Center::Coordinates, Some(center));
                 return Ok(3);
             }
             () if is_search && is(word, "BYRADIUS") && follow(2) && !self.is_box() => {
@@ -183,8 +194,8 @@ impl Request {
         Ok(1)
     }
 
-    fn set_center(&mut self, center: Option<Place>) {
-        (self.center, self.has_center) = (center, true);
+    fn set_center(&mut self, said: Center, center: Option<Place>) {
+        (self.center, self.said) = (center, Some(said));
     }
 
     fn set_circle(&mut self, radius: &[u8], unit_word: &[u8]) -> Outcome {
@@ -228,7 +239,7 @@ impl Request {
             return Err(why.into());
         }
         let name = call.arg(0);
-        if form.center == Center::Option && !self.has_center {
+        if self.said.is_none() {
             let why = "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for ";
             return Err(Failure::quoting(why, name, ""));
         }

@@ -179,12 +179,17 @@ pub(super) fn lrange(call: &mut Call<'_>) -> Outcome {
 pub(super) fn ltrim(call: &mut Call<'_>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     if let Some(mut list) = find(call)? {
+        let (db, key) = (call.client.db, call.arg(1));
         let store = &mut call.service.store;
         let len = list.len(store)?;
         let kept = span(start, end, len);
         match kept.is_empty() {
             true => list.remove_range(store, 0, len)?,
-            false => list.keep_range(store, kept)?,
+            false => list.keep_range(store, kept.clone())?,
+        }
+        if kept == (0..len) {
+            // Those who watch the key are told all the same, as in Redis.
+            store.note_changed(db, key);
         }
         list.save(store, ["ltrim"])?;
     }

@@ -134,7 +134,7 @@ pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
-    call.service.shared.scripts.busy.kill(false)?;
+    call.service.shared.scripts.running.kill(false)?;
     call.reply().ok();
     Ok(())
 }

@@ -168,12 +168,12 @@ fn read_all(
                     all.push(member.to_vec());
                     Ok(ControlFlow::Continue(()))
                 })?;
-                if options.is_unsorted() && options.is_descending {
-                    all.reverse();
-                }
             }
         }
         _ => return Err(WRONG_TYPE.into()),
+    }
+    if of != Type::Set && options.is_unsorted() && options.is_descending {
+        all.reverse();
     }
     Ok((all, Some(of)))
 }

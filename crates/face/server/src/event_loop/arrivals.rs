@@ -57,7 +57,7 @@ impl EventLoop {
     fn welcome(&mut self, accepted: Accepted) {
         let busy = Arc::clone(&self.shared);
         // A script may never end, if no client can kill it.
-        let is_free = |thread| !busy.scripts.busy.runs_on(thread);
+        let is_free = |thread| !busy.scripts.running.runs_on(thread);
         let next_client_id = &mut self.next_client_id;
         let Some(arrival) = meet(&mut self.service, accepted, next_client_id, is_free) else {
             return;
@@ -65,14 +65,22 @@ impl EventLoop {
         let thread = self.shared.registry.thread_of(arrival.client_id);
         match &mut self.peers {
             Some(peers) if thread != self.service.thread => {
-                peers.mailbox.send(thread, Message::Welcome(arrival));
+                self.shared.hand_over(thread, arrival);
+                peers.mailbox.send(thread, Message::Welcome);
             }
             _ => self.adopt(arrival),
         }
     }
 
+    /// Serves the connections that other threads have accepted for this one.
+    pub(super) fn adopt_arrivals(&mut self) {
+        for arrival in self.shared.take_arrivals(self.service.thread) {
+            self.adopt(arrival);
+        }
+    }
+
     /// Serves a connection from now on.
-    pub(super) fn adopt(&mut self, arrival: Arrival) {
+    fn adopt(&mut self, arrival: Arrival) {
         // With an old copy of the settings, a new client would not be asked for a password that was set since.
         self.service.refresh();
         self.adopt_newcomer(Newcomer::of(arrival, self.service.now));

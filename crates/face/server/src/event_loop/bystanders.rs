@@ -81,6 +81,10 @@ impl Bystanders {
 
     fn accept(&mut self, service: &mut Service) {
         let own = service.thread;
+        // They were handed to this thread before others saw its script.
+        for arrival in service.shared.take_arrivals(own) {
+            self.newcomers.push(Newcomer::of(arrival, service.now));
+        }
         for listener in &self.listeners {
             while self.newcomers.len() < NEWCOMERS_MAX {
                 let Ok(accepted) = listener.accept(&service.settings.tls) else { break };

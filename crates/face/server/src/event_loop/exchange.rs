@@ -64,7 +64,7 @@ impl EventLoop {
                 self.service.unblocked.push((client_id, ended));
             }
             Message::Forget(watches) => self.service.forgotten.extend(watches),
-            Message::Welcome(arrival) => self.adopt(arrival),
+            Message::Welcome => self.adopt_arrivals(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::from_lua::trimmed;
 use super::lifted::Lifted;
 use super::limits::Limits;
 use super::thrown::{Thrown, error_table};
-use super::{library, number, sha1, to_lua, watch};
+use super::{bit, library, number, sha1, to_lua, watch};
 use crate::commands::connection::REDIS_VERSION;
 use crate::reply::Protocol;
 
@@ -222,15 +222,16 @@ fn log(_: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
+/// An argument as a whole number; 0 if it is none.
+fn whole(arg: Option<&Value>) -> i64 {
+    arg.and_then(bit::number).map_or(0, number::truncated)
+}
+
 fn setresp(_: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<()> {
     if args.len() != 1 {
         return Err(raised("redis.setresp() requires one argument.").into());
     }
-    let version = match args.front() {
-        Some(Value::Integer(version)) => *version,
-        _ => 0,
-    };
-    desk.protocol.set(match version {
+    desk.protocol.set(match whole(args.front()) {
         2 => Protocol::Resp2,
         3 => Protocol::Resp3,
         _ => return Err(raised("RESP version must be 2 or 3.").into()),
@@ -242,8 +243,8 @@ fn set_repl(_: &Lua, args: MultiValue) -> mlua::Result<()> {
     if args.len() != 1 {
         return Err(raised("redis.set_repl() requires two arguments.").into());
     }
-    match args.front() {
-        Some(Value::Integer(0..=3)) => Ok(()),
+    match whole(args.front()) {
+        0..=3 => Ok(()),
         _ => {
             let text =
                 "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
@@ -274,7 +275,7 @@ fn acl_check_cmd(lua: &Lua, desk: &Rc<Desk>, args: MultiValue) -> mlua::Result<b
 /// The value of a script that was stopped.
 pub(super) fn abort_text(why: Abort) -> &'static str {
     match why {
-        Abort::Killed => "ERR Script killed by user with SCRIPT KILL.",
+        Abort::Killed => "ERR Script killed by user with SCRIPT KILL...",
         Abort::TooLong => "ERR Script killed: it ran for longer than script-time-limit allows.",
         Abort::Elsewhere | Abort::Failed => "ERR Script aborted.",
     }

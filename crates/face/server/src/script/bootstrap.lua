@@ -14,8 +14,8 @@ local pairs, pcall, xpcall, loadstring = pairs, pcall, xpcall, loadstring
 local collectgarbage = collectgarbage
 local select, tonumber, floor = select, tonumber, math.floor
 local byte, find, sub, concat, resume = string.byte, string.find, string.sub, table.concat, coroutine.resume
-local format, gsub = string.format, string.gsub
 local thrown, is_abort, place, check = native.thrown, native.is_abort, native.place, native.check
+local bad_argument = native.bad_argument
 
 local READONLY = "Attempt to modify a readonly table"
 
@@ -73,20 +73,20 @@ end
 -- These raise the error of a wrong argument in the name of a function that stands for another one.
 local function check_type(value, expected, number, name)
   if type(value) ~= expected then
-    error("bad argument #" .. number .. " to '" .. name .. "' (" .. expected .. " expected, got " .. type(value) .. ")", 3)
+    bad_argument(number, name, expected .. " expected, got " .. type(value))
   end
 end
 
 local function check_table(value, name)
   if type(value) ~= "table" then
-    error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
+    bad_argument(1, name, "table expected, got " .. type(value))
   end
 end
 
 -- A table that scripts may change: Lua's own functions would write to the proxy of one that they may not.
 local function check_own_table(value, name)
   if type(value) ~= "table" then
-    error("bad argument #1 to '" .. name .. "' (table expected, got " .. type(value) .. ")", 3)
+    bad_argument(1, name, "table expected, got " .. type(value))
   end
   if real[value] then
     error(READONLY, 0)
@@ -100,7 +100,7 @@ local function check_whole(value, default, number, name)
   end
   local whole = tonumber(value)
   if not whole then
-    error("bad argument #" .. number .. " to '" .. name .. "' (number expected, got " .. type(value) .. ")", 3)
+    bad_argument(number, name, "number expected, got " .. type(value))
   end
   whole = whole >= 0 and floor(whole) or -floor(-whole)
   if not (whole >= -2147483648 and whole < 2147483647) then
@@ -114,7 +114,7 @@ local function check_text(value, number, name)
     return tostring(value)
   end
   if type(value) ~= "string" then
-    error("bad argument #" .. number .. " to '" .. name .. "' (string expected, got " .. type(value) .. ")", 3)
+    bad_argument(number, name, "string expected, got " .. type(value))
   end
   return value
 end
@@ -130,14 +130,14 @@ function globals.tonumber(...)
   base = check_whole(base, 10, 2, "tonumber")
   if base == 10 then
     if value == nil and select("#", ...) == 0 then
-      error("bad argument #1 to 'tonumber' (value expected)", 2)
+      bad_argument(1, "tonumber", "value expected")
     end
     local number = tonumber(value)
     return number
   end
   value = check_text(value, 1, "tonumber")
   if base < 2 or base > 36 then
-    error("bad argument #2 to 'tonumber' (base out of range)", 2)
+    bad_argument(2, "tonumber", "base out of range")
   end
   local number = tonumber(value, base)
   return number
@@ -171,7 +171,7 @@ end
 function globals.setmetatable(table, metatable)
   check_table(table, "setmetatable")
   if metatable ~= nil and type(metatable) ~= "table" then
-    error("bad argument #2 to 'setmetatable' (nil or table expected)", 2)
+    bad_argument(2, "setmetatable", "nil or table expected")
   end
   if real[table] then
     error(READONLY, 0)
@@ -261,7 +261,7 @@ end
 
 function globals.load(pieces, name)
   if type(pieces) ~= "function" then
-    error("bad argument #1 to 'load' (function expected, got " .. type(pieces) .. ")", 2)
+    bad_argument(1, "load", "function expected, got " .. type(pieces))
   end
   local all = {}
   while true do
@@ -304,37 +304,10 @@ math.random, math.randomseed = native.random, native.randomseed
 
 -- Functions on texts: those that could work for long are of Rust.
 local strings, text = string, native.text
-for _, name in pairs({ "find", "match", "rep", "lower", "upper", "reverse" }) do
+for _, name in pairs({ "find", "format", "match", "rep", "lower", "upper", "reverse" }) do
   strings[name] = text[name]
 end
 local next_match, replace = text.next_match, text.replace
-
--- An error has the name of the function that a script has called.
-local function formatted(ok, result)
-  if ok then
-    return result
-  end
-  if type(result) == "string" then
-    result = gsub(result, "'%?'", "'format'", 1)
-  end
-  error(result, 3)
-end
-
-function strings.format(...)
-  local count = select("#", ...)
-  if count > 10 then
-    check()
-    count = 0
-  end
-  for index = 1, count do
-    local value = select(index, ...)
-    if type(value) == "string" and #value > LONG then
-      check()
-    end
-  end
-  local result = formatted(pcall(format, ...))
-  return result
-end
 
 function strings.gmatch(subject, pattern)
   subject, pattern = check_text(subject, 1, "gmatch"), check_text(pattern, 2, "gmatch")
@@ -375,7 +348,7 @@ function strings.gsub(subject, pattern, by, max)
   end
   subject, pattern = check_text(subject, 1, "gsub"), check_text(pattern, 2, "gsub")
   if kind ~= "function" and kind ~= "table" then
-    error("bad argument #3 to 'gsub' (string/function/table expected)", 2)
+    bad_argument(3, "gsub", "string/function/table expected")
   end
   local len = #subject
   max = check_whole(max, len + 1, 4, "gsub")
@@ -441,7 +414,7 @@ function tables.insert(list, ...)
   local position, value = ...
   position = check_whole(position, position, 2, "insert")
   if position == nil then
-    error("bad argument #2 to 'insert' (number expected, got nil)", 2)
+    bad_argument(2, "insert", "number expected, got nil")
   end
   local behind = #list + 1
   if position >= behind - LITTLE then

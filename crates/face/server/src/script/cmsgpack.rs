@@ -8,6 +8,7 @@ use super::bit;
 use super::desk::Desk;
 use super::lifted::Lifted;
 use super::limits::{Limits, with_limits};
+use super::number;
 use super::thrown::{bad_argument, fail, type_name};
 
 /// How deep tables are packed: those below are nil.
@@ -199,7 +200,7 @@ fn string_argument(lua: &Lua, args: &MultiValue, name: &str) -> mlua::Result<Vec
 fn optional(lua: &Lua, args: &MultiValue, index: usize, name: &str) -> mlua::Result<i64> {
     match args.get(index) {
         None | Some(Value::Nil) => Ok(0),
-        arg => arg.and_then(bit::number).map(|number| number as i64).ok_or_else(|| {
+        arg => arg.and_then(bit::number).map(number::truncated).ok_or_else(|| {
             let why = format!("number expected, got {}", type_name(arg));
             bad_argument(lua, index + 1, name, &why)
         }),

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::busy::BusyScript;
 use super::desk::{Abort, Desk, Errand, LOGGED_LEN_MAX, Words};
 use super::flags::ScriptFlags;
+use super::running::RunningScript;
 use crate::admission::{Admitted, Sender, check_rights, check_store_in_script};
 use crate::client::Client;
 use crate::commands::{self, Command, flags};
@@ -59,7 +59,7 @@ pub(super) struct Executor<'a> {
     /// The words of the command that runs it.
     pub(super) command: Args<'a>,
     /// Its entry among the scripts that run for long.
-    pub(super) busy: Option<Arc<BusyScript>>,
+    pub(super) running: Option<Arc<RunningScript>>,
 }
 
 /// Bytes of a word that FUNCTION STATS shows of a running command.
@@ -208,8 +208,9 @@ impl Executor<'_> {
 
     /// Notes whether the script may be killed.
     fn note_end(&self) {
-        if let (Some(busy), Undo::Nothing, true) = (&self.busy, &self.undo, self.has_written) {
-            busy.can_end.store(false, Ordering::Relaxed);
+        if let (Some(running), Undo::Nothing, true) = (&self.running, &self.undo, self.has_written)
+        {
+            running.can_end.store(false, Ordering::Relaxed);
         }
     }
 
@@ -231,40 +232,50 @@ impl Executor<'_> {
         if !time_max.is_zero() && passed >= time_max {
             return self.abort(Abort::TooLong, None);
         }
-        if busy_threshold.is_zero() || passed < busy_threshold {
-            return;
+        let running = self.running();
+        if !busy_threshold.is_zero() && passed >= busy_threshold {
+            if !running.is_busy() {
+                self.note_busy(&running);
+            }
+            (self.service.answer_bystanders)(self.service);
         }
-        if self.busy.is_none() {
-            self.note_busy();
-        }
-        (self.service.answer_bystanders)(self.service);
-        if self.busy.as_ref().is_some_and(|busy| busy.is_killed()) {
+        if running.is_killed() {
             self.abort(Abort::Killed, None);
         }
     }
 
-    fn note_busy(&mut self) {
+    /// The note that the script runs.
+    fn running(&mut self) -> Arc<RunningScript> {
+        if let Some(running) = &self.running {
+            return Arc::clone(running);
+        }
         let shown = |word: &[u8]| word[..word.len().min(SHOWN_LEN_MAX)].to_vec();
         let words = self.command.iter().take(SHOWN_MAX).map(shown).collect();
         let (is_function, name) = self.kind;
         let began = self.desk.began.get();
         let thread = self.service.thread;
-        let busy = BusyScript::new(thread, is_function, name.to_owned(), words, began);
-        let busy = Arc::new(busy);
-        self.service.shared.scripts.busy.add(Arc::clone(&busy));
+        let running = RunningScript::new(thread, is_function, name.to_owned(), words, began);
+        let running = Arc::new(running);
+        self.service.shared.scripts.running.add(Arc::clone(&running));
+        self.running = Some(Arc::clone(&running));
+        self.note_end();
+        running
+    }
+
+    fn note_busy(&self, running: &RunningScript) {
+        self.service.shared.scripts.running.note_busy(running);
         self.service.settings.log(|| {
-            let ran = Instant::now().saturating_duration_since(began).as_millis();
+            let ran = Instant::now().saturating_duration_since(running.began).as_millis();
+            let name = &running.name;
             format!("Slow script detected: still in execution after {ran} milliseconds. Script name is: {name}.")
         });
-        self.busy = Some(busy);
-        self.note_end();
     }
 }
 
 impl Drop for Executor<'_> {
     fn drop(&mut self) {
-        if let Some(busy) = self.busy.take() {
-            self.service.shared.scripts.busy.remove(&busy);
+        if let Some(running) = self.running.take() {
+            self.service.shared.scripts.running.remove(&running);
         }
     }
 }

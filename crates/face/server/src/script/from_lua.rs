@@ -4,6 +4,7 @@ use mlua::{Table, Value};
 
 use super::limits::Limits;
 use super::number;
+use super::pattern::until_zero;
 use crate::failure::{Failure, Outcome};
 use crate::reply::{Protocol, Reply};
 
@@ -47,7 +48,7 @@ impl Writer<'_, '_> {
         match value {
             Value::String(text) => self.reply.bulk(&text.as_bytes()),
             Value::Integer(number) => self.reply.integer(*number),
-            Value::Number(number) => self.reply.integer(truncated(*number)),
+            Value::Number(number) => self.reply.integer(number::truncated(*number)),
             Value::Boolean(truth) if self.booleans => self.boolean(*truth),
             Value::Boolean(true) => self.reply.integer(1),
             Value::Table(table) => return self.table(table, depth),
@@ -58,11 +59,11 @@ impl Writer<'_, '_> {
 
     fn table(&mut self, table: &Table, depth: usize) -> Outcome {
         if let Some(text) = text(table, "err")? {
-            self.reply.error(trimmed(&text));
+            self.reply.error(trimmed(until_zero(&text)));
             return Ok(());
         }
         if let Some(text) = text(table, "ok")? {
-            self.line(b'+', &text);
+            self.line(b'+', until_zero(&text));
             return Ok(());
         }
         match field(table, "double")? {
@@ -194,12 +195,6 @@ pub(super) fn trimmed(mut text: &[u8]) -> &[u8] {
 /// A text whose line breaks are spaces.
 fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }).collect()
-}
-
-/// A number without its fraction, as a conversion of C makes it.
-fn truncated(number: f64) -> i64 {
-    let is_in_range = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
-    if is_in_range { number as i64 } else { i64::MIN }
 }
 
 fn field(table: &Table, name: &str) -> Outcome<Value> {

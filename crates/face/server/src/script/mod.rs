@@ -11,14 +11,13 @@
 //! (`executor`). `to_lua` makes values of the reply's bytes, and `from_lua` makes the reply of the script's result.
 //!
 //! A hook looks at the clock every few thousand instructions (`watch`). Beyond `busy-reply-threshold` the script is
-//! [`busy`]: other clients are told so, and may kill it.
+//! [`running`]: other clients are told so, and may kill it.
 //!
 //! A script that names a key whose partition is on another thread, and has not declared it, is rolled back and runs
 //! again once all partitions are here: it has had no effect by then.
 
 mod api;
 mod bit;
-pub(crate) mod busy;
 mod cjson;
 mod cmsgpack;
 mod desk;
@@ -35,6 +34,7 @@ mod pattern;
 mod random;
 pub(crate) mod registry;
 pub(crate) mod run;
+pub(crate) mod running;
 pub(crate) mod settings;
 pub(crate) mod sha1;
 mod state;

@@ -64,9 +64,32 @@ pub(super) fn general(number: f64, digits: usize) -> String {
     trimmed(&format!("{number:.decimals$}"))
 }
 
+/// A number without its fraction, as a conversion of C makes it.
+pub(super) fn truncated(number: f64) -> i64 {
+    let is_in_range = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
+    if is_in_range { number as i64 } else { i64::MIN }
+}
+
+/// The bits of a number without its fraction, as C makes an integer of it that has no sign if the number has none.
+pub(super) fn bits(number: f64) -> u64 {
+    const HALF: f64 = (1_u64 << 63) as f64;
+    match number >= HALF {
+        true => truncated(number - HALF) as u64 ^ 1 << 63,
+        false => truncated(number) as u64,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conversions_are_those_of_c() {
+        assert_eq!([1.9, -1.9, 1e30, f64::NAN].map(truncated), [1, -1, i64::MIN, i64::MIN]);
+        let (top, nan) = (bits(18_446_744_073_709_549_568.0), bits(f64::NAN));
+        assert_eq!((top, nan), (u64::MAX - 2047, 1 << 63));
+        assert_eq!([-2.0, f64::INFINITY, 1e30].map(bits), [u64::MAX - 1, 0, 0]);
+    }
 
     #[test]
     fn numbers_are_as_short_as_they_can_be() {

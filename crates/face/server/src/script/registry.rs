@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::busy::BusyScripts;
 use super::flags::{self, ScriptFlags};
 use super::libraries::{Change, Libraries};
+use super::running::RunningScripts;
 use super::sha1::{self, Digest};
 use super::state;
 use crate::failure::{Failure, Outcome};
@@ -77,7 +77,7 @@ pub(crate) struct Registry {
     libraries: Mutex<Option<Arc<Libraries>>>,
     /// Held while libraries are changed.
     pub(crate) changing: Mutex<()>,
-    pub(crate) busy: BusyScripts,
+    pub(crate) running: RunningScripts,
     /// Scripts may execute DEBUG: tests say so.
     pub(crate) may_debug: AtomicBool,
     /// Bytes that the Lua states take.

@@ -13,6 +13,7 @@ use super::from_lua::{self, from_lua};
 use super::library::{FunctionInfo, Library};
 use super::lifted::{Lifted, SLOT};
 use super::limits::Limits;
+use super::pattern::until_zero;
 use super::registry::Script;
 use super::sha1;
 use super::state::{State, failed};
@@ -66,10 +67,10 @@ pub(crate) fn run(
     args: Args<'_>,
     is_read_only: bool,
 ) -> Outcome {
-    check_flags(call, program.flags(), is_read_only)?;
     let mut state = State::take(call.service)?;
     let mut lacked_memory = false;
     let outcome = prepare(&mut state, call.service, program)
+        .and_then(|()| check_flags(call, program.flags(), is_read_only).map_err(|why| (why, false)))
         .and_then(|()| run_in(&mut state, call, program, (keys, args), is_read_only))
         .map_err(|(failure, lacks)| {
             lacked_memory = lacks;
@@ -185,7 +186,7 @@ fn execute(
         has_written: false,
         kind: (matches!(program, Program::Function(..)), program.name()),
         command: call.args,
-        busy: None,
+        running: None,
     };
     let mut is_new_error = false;
     let called = state.lua.scope(|scope| {
@@ -305,6 +306,7 @@ fn aborted(
 /// The text of an error that a script has raised, with its place.
 fn error_text(why: &Table, name: &str) -> Outcome<Vec<u8>> {
     let mut text = from_lua::text(why, "err")?.unwrap_or_else(|| b"ERR unknown error".to_vec());
+    text.truncate(until_zero(&text).len());
     let source = from_lua::text(why, "source")?;
     let line = match why.raw_get("line") {
         Ok(Value::Integer(line)) => Some(line.to_string().into_bytes()),

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use mlua::chunk::ChunkMode;
-use mlua::{Error, Function, Lua, LuaOptions, StdLib, Table, Value};
+use mlua::{Error, Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
 
 use super::desk::Desk;
 use super::library::{FunctionInfo, Library, Registering};
@@ -19,7 +19,9 @@ use super::registry::{Registry, Script};
 use super::settings::ScriptSettings;
 use super::sha1::{self, Digest};
 use super::thrown::value_of;
-use super::{api, bit, cjson, cmsgpack, flags, from_lua, random, structs, text, thrown, watch};
+use super::{
+    api, bit, cjson, cmsgpack, flags, from_lua, number, random, structs, text, thrown, watch,
+};
 use crate::address::Address;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
@@ -272,11 +274,26 @@ fn compile(
     if is_tangled(code) {
         return Err(TANGLED.to_vec());
     }
+    // Compiled code, which is not trusted, begins with this character.
+    if code.first() == Some(&27) {
+        return Err(format!("{}:1: unexpected symbol near 'char(27)'", &name[1..]).into_bytes());
+    }
     let chunk = lua.load(code).set_name(name).set_mode(ChunkMode::Text);
     chunk.set_environment(environment).into_function().map_err(|error| match error {
+        Error::SyntaxError { message, .. } if message.contains(char::REPLACEMENT_CHARACTER) => {
+            syntax_error(lua, code, name).unwrap_or(message.into_bytes())
+        }
         Error::SyntaxError { message, .. } => message.into_bytes(),
         error => error.to_string().into_bytes(),
     })
+}
+
+/// The message of Lua's parser about code, with the bytes of the code that it quotes.
+fn syntax_error(lua: &Lua, code: &[u8], name: &str) -> Option<Vec<u8>> {
+    let load: Function = lua.globals().get("loadstring").ok()?;
+    let code = lua.create_string(code).ok()?;
+    let (_, message): (Value, Option<LuaString>) = load.call((code, name)).ok()?;
+    Some(message?.as_bytes().to_vec())
 }
 
 /// An error of the state itself.
@@ -326,6 +343,10 @@ fn native(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
     native.set("thrown", lua.create_function(value_of)?)?;
     native.set("is_abort", lua.create_function(|_, why: Value| Ok(thrown::is_abort(&why)))?)?;
     native.set("place", lua.create_function(|lua, level| Ok(thrown::place(lua, level)))?)?;
+    let bad_argument = |lua: &Lua, (number, name, why): (usize, String, String)| {
+        Err::<(), _>(thrown::bad_argument(lua, number, &name, &why))
+    };
+    native.set("bad_argument", lua.create_function(bad_argument)?)?;
     native.set("clock", lua.create_function(|_, ()| Ok(cpu_seconds()))?)?;
     native.set("redis", api::redis(lua, desk)?)?;
     native.set("register_function", api::register_function(lua, desk)?)?;
@@ -350,7 +371,7 @@ fn native(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
                 let why = format!("number expected, got {}", thrown::type_name(args.front()));
                 return Err(thrown::bad_argument(lua, 1, "randomseed", &why));
             };
-            own.random.set(random::seeded(seed as i64 as i32));
+            own.random.set(random::seeded(number::truncated(seed) as i32));
             Ok(())
         })?,
     )?;
@@ -363,7 +384,7 @@ fn random_number(lua: &Lua, desk: &Desk, args: &mlua::MultiValue) -> mlua::Resul
     desk.random.set(state);
     let unit = random::unit(number);
     let bound = |index: usize| match args.get(index).and_then(bit::number) {
-        Some(number) => Ok(number.trunc()),
+        Some(number) => Ok(number::truncated(number) as i32),
         None => {
             let why = format!("number expected, got {}", thrown::type_name(args.get(index)));
             Err(thrown::bad_argument(lua, index + 1, "random", &why))
@@ -371,14 +392,15 @@ fn random_number(lua: &Lua, desk: &Desk, args: &mlua::MultiValue) -> mlua::Resul
     };
     let (low, high, last) = match args.len() {
         0 => return Ok(Value::Number(unit)),
-        1 => (1.0, bound(0)?, 1),
+        1 => (1, bound(0)?, 1),
         2 => (bound(0)?, bound(1)?, 2),
         _ => return Err(thrown::fail(lua, "wrong number of arguments")),
     };
     if low > high {
         return Err(thrown::bad_argument(lua, last, "random", "interval is empty"));
     }
-    Ok(Value::Number((unit * (high - low + 1.0)).floor() + low))
+    let count = high.wrapping_sub(low).wrapping_add(1);
+    Ok(Value::Number((unit * f64::from(count)).floor() + f64::from(low)))
 }
 
 /// The seconds for which the thread has run: `os.clock`.

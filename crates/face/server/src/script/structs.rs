@@ -11,6 +11,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 use super::bit;
 use super::desk::Desk;
 use super::limits::{Limits, with_limits};
+use super::number;
 use super::thrown::{bad_argument, fail, type_name};
 
 /// Bytes of the largest integer.
@@ -104,6 +105,8 @@ impl Format {
                     self.align = align;
                     continue;
                 }
+                // Only packing and unpacking know that there is no such option.
+                other if other.is_ascii_alphanumeric() && function == "size" => continue,
                 other => {
                     let why = format!("invalid format option '{}'", char::from(other));
                     return Err(bad_argument(lua, 1, function, &why));
@@ -180,7 +183,7 @@ fn pack(lua: &Lua, limits: &Limits<'_>, args: MultiValue) -> mlua::Result<Value>
             }
             _ => {
                 let number = number(lua, &args, index, "pack")?;
-                let bits = if number < 0.0 { number as i64 as u64 } else { number as u64 };
+                let bits = number::bits(number);
                 put(&mut out, &bits.to_le_bytes(), item.size, format.is_little);
             }
         }

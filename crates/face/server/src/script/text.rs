@@ -6,13 +6,13 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use mlua::{IntoLua, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Function as LuaFunction, IntoLua, Lua, LuaString, MultiValue, Table, Value};
 
 use super::desk::Desk;
 use super::limits::Limits;
 use super::pattern::{Capture, Matcher, Wrong, until_zero};
-use super::thrown::{bad_argument, fail, type_name};
-use super::{bit, number};
+use super::thrown::{SANDBOX, bad_argument, fail, type_name};
+use super::{bit, number, watch};
 
 /// Characters without which a pattern stands for itself.
 const SPECIALS: &[u8] = b"^$*+?.([%-";
@@ -40,7 +40,42 @@ pub(super) fn table(lua: &Lua, desk: &Rc<Desk>) -> mlua::Result<Table> {
         change(lua, limits, args, "upper", |bytes| bytes.make_ascii_uppercase())
     })?;
     add("reverse", |lua, limits, args| change(lua, limits, args, "reverse", <[u8]>::reverse))?;
+    let (own, lua_format) = (Rc::clone(desk), lua.load(FORMAT).set_name(SANDBOX).eval()?);
+    let format = move |lua: &Lua, args| format_text(lua, &own, &lua_format, args);
+    table.raw_set("format", lua.create_function(format)?)?;
     Ok(table)
+}
+
+/// Lua's own function, which says whether it has failed.
+const FORMAT: &str = "local format, pcall = string.format, pcall; return function(...) return pcall(format, ...) end";
+
+/// Texts of more bytes than this, or more arguments, take so long that the clock is looked at before.
+const LONG: usize = 10_000;
+const MANY: usize = 10;
+
+/// `format`.
+fn format_text(
+    lua: &Lua,
+    desk: &Rc<Desk>,
+    lua_format: &LuaFunction,
+    args: MultiValue,
+) -> mlua::Result<Value> {
+    let is_long = |arg: &Value| arg.as_string().is_some_and(|text| text.as_bytes().len() > LONG);
+    if args.len() > MANY || args.iter().any(is_long) {
+        watch::check(lua, desk)?;
+    }
+    let (is_fine, result): (bool, Value) = lua_format.call(args)?;
+    if is_fine {
+        return Ok(result);
+    }
+    let why = result.to_string()?;
+    let parts = why.strip_prefix("bad argument #").and_then(|rest| rest.split_once(" to '?' ("));
+    Err(
+        match parts.and_then(|(number, why)| Some((number.parse().ok()?, why.strip_suffix(')')?))) {
+            Some((number, why)) => bad_argument(lua, number, "format", why),
+            None => fail(lua, why),
+        },
+    )
 }
 
 type Args = [Value; 4];
@@ -64,7 +99,7 @@ fn whole(lua: &Lua, args: &Args, index: usize, name: &str) -> mlua::Result<Optio
     match &args[index] {
         Value::Nil => Ok(None),
         value => match bit::number(value) {
-            Some(number) => Ok(Some(number as i64)),
+            Some(number) => Ok(Some(number::truncated(number))),
             None => {
                 let why = format!("number expected, got {}", type_name(Some(value)));
                 Err(bad_argument(lua, index + 1, name, &why))

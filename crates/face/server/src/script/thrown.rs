@@ -79,9 +79,39 @@ pub(super) fn place(lua: &Lua, level: usize) -> (Option<String>, Option<usize>) 
     (None, None)
 }
 
-/// The error of a wrong argument of a function, counted from 1.
+/// The error of a wrong argument of a function, counted from 1: in the name by which a script has called the function, if
+/// that is known.
 pub(super) fn bad_argument(lua: &Lua, number: usize, function: &str, why: &str) -> Error {
-    fail(lua, format!("bad argument #{number} to '{function}' ({why})"))
+    let (name, is_method) = name_of_call(lua).unwrap_or_else(|| (function.to_owned(), false));
+    fail(
+        lua,
+        match (number, is_method) {
+            (1, true) => format!("calling '{name}' on bad self ({why})"),
+            (_, true) => format!("bad argument #{} to '{name}' ({why})", number.saturating_sub(1)),
+            (_, false) => format!("bad argument #{number} to '{name}' ({why})"),
+        },
+    )
+}
+
+/// The name by which the running function was called, or the sandbox's that it works for, and whether that was the call of
+/// a method. A function that `pcall` has called has none; `None`: a call in the place of its caller has left no name.
+fn name_of_call(lua: &Lua) -> Option<(String, bool)> {
+    let is_sandbox = |level| {
+        let frame =
+            lua.inspect_stack(level, |frame| frame.source().source.as_deref() == Some(SANDBOX));
+        frame == Some(true)
+    };
+    let caller = (1..FRAMES).find(|level| !is_sandbox(*level))?;
+    match lua.inspect_stack(caller, |frame| frame.source().what) {
+        Some("tail") => return None,
+        None | Some("C") => return Some(("?".to_owned(), false)),
+        Some(_) => {}
+    }
+    lua.inspect_stack(caller - 1, |frame| {
+        let names = frame.names();
+        let name = names.name.map_or("?".to_owned(), |name| name.into_owned());
+        (name, names.name_what == Some("method"))
+    })
 }
 
 /// The name of a value's type.

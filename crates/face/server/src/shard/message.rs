@@ -35,8 +35,8 @@ pub(crate) enum Message {
     Unblock { client_id: u64, ended: Ended },
     /// Watches of the receiver's keys that have ended.
     Forget(Vec<Watch>),
-    /// The receiver serves this connection from now on.
-    Welcome(Arrival),
+    /// There are connections that the receiver serves from now on.
+    Welcome,
 }
 
 /// A connection that was accepted.

@@ -129,6 +129,8 @@ pub(crate) struct Store {
     /// The use of keys that is noted, and whether keys are evicted by it.
     usage: Usage,
     evicts_by_usage: bool,
+    /// Whether changes are such that clients who watch or track the keys are not told.
+    is_unwatched: bool,
     /// Whether the command that is executed counts as a use of its keys.
     pub(crate) uses_keys: bool,
     candidates: eviction::Candidates,
@@ -187,6 +189,7 @@ impl Store {
             dropped: 0,
             usage: Usage::Recent,
             evicts_by_usage: false,
+            is_unwatched: false,
             uses_keys: true,
             candidates: eviction::Candidates::default(),
             recent_map: RecentMap::default(),

@@ -154,6 +154,14 @@ impl Store {
         self.changed(db, partition, key);
     }
 
+    /// Does changes of which clients that watch or track the keys are not told.
+    pub(crate) fn unwatched<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.is_unwatched, true);
+        let changed = change(self);
+        self.is_unwatched = before;
+        changed
+    }
+
     /// Sets a value, and its deadline.
     #[inline]
     fn put_record(
@@ -300,9 +308,12 @@ impl Store {
         let is_stored = self.overlay.is_none();
         let part = self.part_mut(partition);
         part.unsynced |= is_stored;
-        part.watches.touch(db, key);
         let is_waited = part.waiters.touch(db, key);
         self.has_ready |= is_waited;
+        if self.is_unwatched {
+            return;
+        }
+        self.part_mut(partition).watches.touch(db, key);
         if self.outbox.is_watched() {
             self.invalidate(partition, key);
         }

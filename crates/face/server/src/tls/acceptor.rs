@@ -13,6 +13,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
+use super::trust::Trust;
 use super::{ClientCertificates, TlsOptions, TlsProtocols};
 
 /// Reads the files of the options, and makes a configuration of them, or says what is wrong.
@@ -56,8 +57,9 @@ fn verifier(
         return Err("tls-ca-cert-file is not set, and tls-auth-clients is not `no`".to_owned());
     };
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        let added = roots.add(certificate);
+    let trusted = certificates(file)?;
+    for certificate in &trusted {
+        let added = roots.add(certificate.clone());
         added.map_err(|error| format!("{}: {error}", file.display()))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -66,7 +68,7 @@ fn verifier(
         _ => builder,
     };
     let verifier = builder.build().map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(Some(verifier))
+    Ok(Some(Arc::new(Trust::new(verifier, trusted))))
 }
 
 /// The certificates of a file, at least one.

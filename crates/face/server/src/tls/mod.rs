@@ -6,6 +6,7 @@
 mod acceptor;
 mod options;
 mod settings;
+mod trust;
 
 pub use options::{ClientCertificates, TlsOptions, TlsProtocols};
 pub(crate) use settings::TlsSettings;

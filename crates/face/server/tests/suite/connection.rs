@@ -347,7 +347,7 @@ fn info_tells_what_is() {
     ]);
     let info = client.ask("INFO");
     for line in [
-        "redis_version:7.0.15",
+        "redis_version:7.4.2",
         "halite_version:0.1.0",
         "connected_clients:1",
         "keyspace_hits:1",

@@ -455,7 +455,11 @@ fn keys_stay_that_the_target_does_not_take() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let request = format!("MIGRATE 127.0.0.1 {free} b 0 5000");
     client.check(&[
-        (&request, "-IOERR error or timeout connecting to the client"),
+        (&request, "-IOERR error or timeout writing to target instance"),
+        (
+            "MIGRATE no.such.host.invalid 1 b 0 5000",
+            "-IOERR error or timeout connecting to the client",
+        ),
         ("GET b", "\"2\""),
     ]);
 }

@@ -109,6 +109,7 @@ fn wrong_words_about_fields_are_refused() {
         ("HSETEX h FIELDS 2 a 1", "-ERR wrong number of arguments for 'hsetex' command"),
         ("HSETEX h FIELDS 1 a 1 b", "-ERR wrong number of arguments for 'hsetex' command"),
         ("HSETEX h FIELDS 0 a 1", "-ERR invalid number of fields"),
+        ("HSETEX h KEEPTTL FIELDS x 1", "-ERR wrong number of arguments for 'hsetex' command"),
         ("HSETEX h NX FIELDS 1 a 1", "-ERR unknown argument: NX"),
         ("HSETEX h FNX FXX FIELDS 1 a 1", "-ERR Only one of FXX or FNX arguments can be specified"),
         ("HSETEX h EX 1 PX 1 FIELDS 1 a 1", one_deadline),

@@ -89,6 +89,8 @@ fn wrong_words_are_refused() {
         ("geosearch Sicily FROMLONLAT 1 1 ASC WITHDIST", shape),
         ("GEOSEARCH Sicily FROMMEMBER None BYRADIUS 1 km", member),
         ("GEOSEARCH Sicily FROMLONLAT 1 1 FROMMEMBER x BYRADIUS 1 km", "-ERR syntax error"),
+        ("GEOSEARCH Sicily FROMMEMBER Palermo FROMLONLAT 1 1 BYRADIUS 1 km", "-ERR syntax error"),
+        ("GEOSEARCH Sicily FROMMEMBER Catania FROMMEMBER Palermo BYBOX 1 1 km", "[\"Palermo\"]"),
         ("GEORADIUS Sicily 1 1 1 km STORE t WITHDIST", store),
         ("GEORADIUS_RO Sicily 1 1 1 km STORE t", "-ERR syntax error"),
         ("GEORADIUS Sicily 1 1 1 parsec", unit),

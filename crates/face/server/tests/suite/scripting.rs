@@ -17,6 +17,7 @@ on_threads! {
     a_script_that_never_ends_is_killed
     a_killed_script_cannot_go_on
     new_clients_can_kill_a_script
+    a_script_is_seen_by_other_threads_at_once
     a_script_may_run_for_so_long
     the_end_of_the_server_ends_a_script
     memory_is_limited
@@ -72,6 +73,12 @@ fn values_are_converted() {
             ("return cmsgpack.unpack(cmsgpack.pack({1, 2}))", "[:1, :2]"),
             ("return {struct.unpack('>I2', struct.pack('>I2', 258))}", "[:258, :3]"),
             ("return bit.band(255, 15)", ":15"),
+            // Texts end at a zero byte where Redis has them as texts of C.
+            ("return {ok = 'a\\0b'}", "+a"),
+            ("return redis.error_reply('E a\\0b')", "-E a"),
+            ("return struct.size('>bhij')", ":7"),
+            ("return cjson.decode('0x1p3') + cjson.decode('[+2]')[1]", ":10"),
+            ("redis.setresp('3') redis.set_repl(nil)", "nil"),
         ],
     );
     client.ask("HELLO 3");
@@ -112,10 +119,24 @@ fn errors_tell_their_place() {
             "#!lua flags=no-writes\nreturn redis.call('SET', 'a', 1)",
             "-ERR Write commands are not allowed from read-only scripts. script: ",
         ),
+        (
+            "return string.format('%s %s', 'a')",
+            "-ERR user_script:1: bad argument #3 to 'format' (no value) script: ",
+        ),
+        (
+            "local f = string.rep return f({})",
+            "bad argument #1 to 'f' (string expected, got table)",
+        ),
+        ("return ('x'):rep({})", "bad argument #1 to 'rep' (number expected, got table)"),
+        ("\x1bLua", "user_script:1: unexpected symbol near 'char(27)'"),
     ] {
         let reply = eval(&mut client, script, &[]);
         assert!(reply.contains(expected), "{script}: {reply}");
     }
+    let reply = eval(&mut client, "return select(2, pcall(string.rep, {}))", &[]);
+    assert!(reply.contains("bad argument #1 to \\'?\\' (string expected, got table)"), "{reply}");
+    // A script is compiled before it is refused for what it does.
+    assert!(client.call(&["EVAL_RO", "return +", "0"]).contains("unexpected symbol"));
     let digest = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
     assert_eq!(client.call(&["SCRIPT", "LOAD", "return 1"]), format!("\"{digest}\""));
     client.check(&[
@@ -282,7 +303,10 @@ fn killed(server: &Running, script: &str) -> String {
 fn a_script_that_never_ends_is_killed() {
     let server = impatient();
     let reply = killed(&server, "redis.call('SET', KEYS[1], 1) while true do end");
-    assert!(reply.starts_with("-ERR Script killed by user with SCRIPT KILL. script: "), "{reply}");
+    assert!(
+        reply.starts_with("-ERR Script killed by user with SCRIPT KILL... script: "),
+        "{reply}"
+    );
 }
 
 fn a_killed_script_cannot_go_on() {
@@ -299,6 +323,28 @@ fn a_killed_script_cannot_go_on() {
             "{script}: {reply}"
         );
     }
+}
+
+fn a_script_is_seen_by_other_threads_at_once() {
+    let (server, threads) = (Running::start(), common::threads() as i64);
+    if threads == 1 {
+        return;
+    }
+    let mut client = server.client();
+    // Its own thread would answer others after an hour.
+    client.check(&[("CONFIG SET busy-reply-threshold 3600000", "+OK")]);
+    // The number of a client tells its thread.
+    let thread = client.integer("CLIENT ID") % threads;
+    let mut others = (0..threads).map(|_| server.client());
+    let mut other = others
+        .find_map(|mut other| (other.integer("CLIENT ID") % threads != thread).then_some(other));
+    let other = other.as_mut().expect("a client of another thread");
+    client.send_words(&["EVAL", "while true do end", "0"]);
+    eventually("the script is seen", || {
+        other.ask("FUNCTION STATS").starts_with("[\"running_script\", [\"name\"")
+    });
+    other.check(&[("PING", "+PONG"), ("SCRIPT KILL", "+OK")]);
+    assert!(client.reply().starts_with("-ERR Script killed"));
 }
 
 fn new_clients_can_kill_a_script() {

@@ -54,6 +54,7 @@ fn a_part_of_the_elements_is_returned() {
         ("SORT l LIMIT 9 1", "[]"),
         ("SORT l LIMIT 0 0", "[]"),
         ("SORT l BY nosort LIMIT 1 2", "[\"4\", \"3\"]"),
+        ("SORT l BY nosort DESC LIMIT 1 2", "[\"2\", \"3\"]"),
     ]);
 }
 
@@ -80,7 +81,7 @@ fn elements_are_sorted_by_keys_that_they_name() {
         // Keys that are not there weigh nothing.
         ("SORT l BY none_* LIMIT 0 3", "[\"1\", \"2\", \"3\"]"),
         ("SORT l BY object_* LIMIT 0 3", "[\"1\", \"2\", \"3\"]"),
-        ("SORT l BY nosort DESC LIMIT 0 3", "[\"1\", \"2\", \"3\"]"),
+        ("SORT l BY nosort DESC LIMIT 0 3", "[\"8\", \"7\", \"6\"]"),
         ("SORT l BY name_*_x", "-ERR One or more scores can't be converted into double"),
         ("DEL weight_7", ":1"),
         ("SORT l BY weight_* ALPHA LIMIT 0 2", "[\"7\", \"2\"]"),

@@ -25,6 +25,7 @@ on_threads! {
     requests_and_replies_travel_by_tls
     large_values_travel_by_tls
     clients_need_a_certificate_as_configured
+    an_authority_that_is_trusted_may_be_a_client
     a_handshake_that_does_not_go_on_is_given_up
     plain_text_is_no_tls
     certificates_are_replaced_while_the_server_runs
@@ -52,6 +53,7 @@ impl Authority {
         let certificate = params.signed_by(&key, &issuer).unwrap();
         let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();
         write("ca.pem", own.pem());
+        write("ca-key.pem", issuer.key().serialize_pem());
         write("cert.pem", certificate.pem());
         write("key.pem", key.serialize_pem());
         Self { folder }
@@ -191,6 +193,26 @@ fn clients_need_a_certificate_as_configured() {
             assert_eq!(answers(Some(&foreign)), with_foreign, "{auth_clients}");
             assert!(answers(Some(&authority)), "{auth_clients}");
         }
+    }
+}
+
+fn an_authority_that_is_trusted_may_be_a_client() {
+    let [authority, trusted, foreign] = ["server", "client", "foreign"].map(Authority::new);
+    // Clients whose certificates are those of authorities, with a key of their own.
+    for own in [&trusted, &foreign] {
+        fs::copy(own.file("ca.pem"), own.file("cert.pem")).unwrap();
+        fs::copy(own.file("ca-key.pem"), own.file("key.pem")).unwrap();
+    }
+    let server = start(&authority, "yes", |config| {
+        config.tls.ca_cert_file = Some(trusted.file("ca.pem"));
+    });
+    for version in [&TLS12, &TLS13] {
+        let answers = |own| {
+            let mut client = Client::with(server.tls(), &authority, Some(own), &[version]);
+            client.ask("PING").is_ok_and(|reply| reply == "+PONG")
+        };
+        assert!(answers(&trusted));
+        assert!(!answers(&foreign));
     }
 }
 

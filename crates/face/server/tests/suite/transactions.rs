@@ -165,6 +165,32 @@ fn exec_succeeds_if_nothing_watched_changed() {
         other.ask(change);
         client.check(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "[+PONG]")]);
     }
+    // What groups read of a stream is no change of it, but entries are.
+    other.check(&[("XADD s 1-1 a 1", "\"1-1\""), ("RPUSH l 1 2", ":2")]);
+    for (change, is_seen) in [
+        ("XGROUP CREATE s g 0", false),
+        ("XREADGROUP GROUP g c STREAMS s >", false),
+        ("XCLAIM s g d 0 1-1", false),
+        ("XAUTOCLAIM s g e 0 0", false),
+        ("XACK s g 1-1", false),
+        ("XGROUP CREATECONSUMER s g f", false),
+        ("XGROUP SETID s g 0", false),
+        ("XGROUP DELCONSUMER s g f", false),
+        ("XGROUP DESTROY s g", false),
+        ("XSETID s 9-9", false),
+        ("XGROUP CREATE none g 0 MKSTREAM", true),
+        ("XADD s 10-1 a 1", true),
+        ("XDEL s 10-1", true),
+        ("LTRIM l 0 -1", true),
+        ("HSETEX none EXAT 1 FIELDS 1 f v", true),
+    ] {
+        other.ask("DEL none");
+        client.check(&[("WATCH s l none", "+OK")]);
+        assert!(!other.ask(change).starts_with('-'), "{change}");
+        let expected = if is_seen { "nil" } else { "[+PONG]" };
+        client.check(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", expected)]);
+    }
+    other.check(&[("DEL s l", ":2")]);
     // The same name in another database is another key.
     client.check(&[("WATCH k", "+OK")]);
     other.check(&[("SELECT 1", "+OK"), ("SET k 2", "+OK")]);

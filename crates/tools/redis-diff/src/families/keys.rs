@@ -1,10 +1,7 @@
 //! Keys, whatever their values.
 
-use super::{Pattern, SECONDS, by, exact};
+use super::{MILLISECONDS, Pattern, SECONDS, by, exact};
 use crate::compare::Compare;
-
-/// Differences of times, in milliseconds.
-const MILLISECONDS: Compare = Compare::About(2000);
 
 /// The patterns of commands on keys.
 pub(super) const PATTERNS: &[Pattern] = &[

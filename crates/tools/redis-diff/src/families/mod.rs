@@ -5,11 +5,13 @@
 //! whose effect a later one does not show need none that reads it.
 
 mod bitmaps;
+mod fields;
 mod hashes;
 mod hyperloglogs;
 mod keys;
 mod lists;
 mod places;
+mod scripting;
 mod server;
 mod sets;
 mod sorted_sets;
@@ -53,14 +55,19 @@ const fn by(compare: Compare, text: &'static str) -> Pattern {
 /// Differences of times, in seconds: both servers read their clocks at different moments.
 const SECONDS: Compare = Compare::About(2);
 
+/// Differences of times, in milliseconds.
+const MILLISECONDS: Compare = Compare::About(2000);
+
 /// The families, by name.
 const FAMILIES: &[(&str, &[Pattern])] = &[
     ("bitmaps", bitmaps::PATTERNS),
+    ("fields", fields::PATTERNS),
     ("hashes", hashes::PATTERNS),
     ("hyperloglogs", hyperloglogs::PATTERNS),
     ("keys", keys::PATTERNS),
     ("lists", lists::PATTERNS),
     ("places", places::PATTERNS),
+    ("scripting", scripting::PATTERNS),
     ("server", server::PATTERNS),
     ("sets", sets::PATTERNS),
     ("sorted-sets", sorted_sets::PATTERNS),

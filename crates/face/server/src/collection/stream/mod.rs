@@ -342,6 +342,15 @@ impl Stream {
         Ok(())
     }
 
+    /// [`Stream::save`] of a stream that has the same entries: as in Redis, clients that watch or track its key are not told.
+    pub(crate) fn save_groups(
+        self,
+        store: &mut Store,
+        events: impl IntoIterator<Item = &'static str>,
+    ) -> Outcome {
+        store.unwatched(|store| self.save(store, events))
+    }
+
     /// Bytes of the pool that its elements take, about, from some of them; all are looked at if `samples` is 0.
     pub(crate) fn space(&self, store: &mut Store, samples: usize) -> Outcome<u64> {
         let state = self.state(store)?;

@@ -206,7 +206,7 @@ pub(in crate::commands) fn xsetid(call: &mut Call<'_>) -> Outcome {
         );
     }
     stream.set(store, last, added, max_deleted)?;
-    stream.save(store, ["xsetid"])?;
+    stream.save_groups(store, ["xsetid"])?;
     call.reply().ok();
     Ok(())
 }

@@ -75,6 +75,7 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_>) -> Outcome {
         (b"$", None) => StreamId::MIN,
         (word, _) => id(word)?,
     };
+    let was_there = stream.is_some();
     let mut stream = match stream {
         Some(stream) => stream,
         None => Stream::create(store, db, key)?,
@@ -82,7 +83,10 @@ pub(in crate::commands) fn xgroup_create(call: &mut Call<'_>) -> Outcome {
     if !stream.create_group(store, name, last, options.entries_read)? {
         return Err("BUSYGROUP Consumer Group name already exists".into());
     }
-    stream.save(store, ["xgroup-create"])?;
+    match was_there {
+        true => stream.save_groups(store, ["xgroup-create"])?,
+        false => stream.save(store, ["xgroup-create"])?,
+    }
     call.reply().ok();
     Ok(())
 }
@@ -100,7 +104,7 @@ pub(in crate::commands) fn xgroup_setid(call: &mut Call<'_>) -> Outcome {
         _ => StreamId::parse_bound(word, 0).ok_or(super::INVALID_ID)?,
     };
     stream.set_group(store, name, last, options.entries_read)?;
-    stream.save(store, ["xgroup-setid"])?;
+    stream.save_groups(store, ["xgroup-setid"])?;
     call.reply().ok();
     Ok(())
 }
@@ -109,7 +113,7 @@ pub(in crate::commands) fn xgroup_destroy(call: &mut Call<'_>) -> Outcome {
     let mut stream = needed(find(call, call.arg(2))?)?;
     let name = call.arg(3);
     let was_there = stream.destroy_group(&mut call.service.store, name)?;
-    stream.save(&mut call.service.store, was_there.then_some("xgroup-destroy"))?;
+    stream.save_groups(&mut call.service.store, was_there.then_some("xgroup-destroy"))?;
     call.reply().flag(was_there);
     Ok(())
 }
@@ -120,7 +124,7 @@ pub(in crate::commands) fn xgroup_createconsumer(call: &mut Call<'_>) -> Outcome
     let store = &mut call.service.store;
     let now_ms = store.now_ms;
     let (_, is_new) = stream.find_or_make_consumer(store, group, name, now_ms)?;
-    stream.save(store, is_new.then_some(CONSUMER_MADE))?;
+    stream.save_groups(store, is_new.then_some(CONSUMER_MADE))?;
     call.reply().flag(is_new);
     Ok(())
 }
@@ -129,7 +133,7 @@ pub(in crate::commands) fn xgroup_delconsumer(call: &mut Call<'_>) -> Outcome {
     let mut stream = with_group(call)?;
     let (group, name) = (call.arg(3), call.arg(4));
     let pending = stream.remove_consumer(&mut call.service.store, group, name)?;
-    stream.save(&mut call.service.store, pending.map(|_| "xgroup-delconsumer"))?;
+    stream.save_groups(&mut call.service.store, pending.map(|_| "xgroup-delconsumer"))?;
     call.reply().integer(pending.unwrap_or(0) as i64);
     Ok(())
 }
@@ -153,7 +157,7 @@ pub(in crate::commands) fn xack(call: &mut Call<'_>) -> Outcome {
         call.check_ending()?;
         count += i64::from(stream.acknowledge(&mut call.service.store, group, id)?);
     }
-    stream.save(&mut call.service.store, None)?;
+    stream.save_groups(&mut call.service.store, None)?;
     call.reply().integer(count);
     Ok(())
 }
@@ -181,8 +185,12 @@ pub(in crate::commands) fn xackdel(call: &mut Call<'_>) -> Outcome {
         };
         call.reply().integer(done);
     }
-    let event = is_changed.then_some("xdel");
-    stream.map_or(Ok(()), |stream| stream.save(&mut call.service.store, event))
+    let store = &mut call.service.store;
+    match stream {
+        Some(stream) if is_changed => stream.save(store, ["xdel"]),
+        Some(stream) => stream.save_groups(store, None),
+        None => Ok(()),
+    }
 }
 
 /// The treatment of references to an entry that is removed: of groups in which it is pending.

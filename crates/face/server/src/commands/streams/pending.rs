@@ -280,7 +280,7 @@ pub(in crate::commands) fn xclaim(call: &mut Call<'_>) -> Outcome {
         }
         Ok(written)
     })?;
-    stream.save(store, is_made.then_some(CONSUMER_MADE))
+    stream.save_groups(store, is_made.then_some(CONSUMER_MADE))
 }
 
 fn write_claimed(
@@ -372,7 +372,7 @@ pub(in crate::commands) fn xautoclaim(call: &mut Call<'_>) -> Outcome {
             }
         }
     }
-    stream.save(store, is_made.then_some(CONSUMER_MADE))?;
+    stream.save_groups(store, is_made.then_some(CONSUMER_MADE))?;
     let mut reply = call.reply();
     reply.array(3);
     write_id(&mut reply, next.unwrap_or(StreamId::MIN));

@@ -306,6 +306,6 @@ fn serve_group(
             Served::Replied
         }
     };
-    stream.save(store, is_made.then_some(CONSUMER_MADE))?;
+    stream.save_groups(store, is_made.then_some(CONSUMER_MADE))?;
     Ok(served)
 }

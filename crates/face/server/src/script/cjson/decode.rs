@@ -5,6 +5,7 @@ use mlua::{LightUserData, Lua, Value};
 use super::super::lifted::Lifted;
 use super::super::limits::Limits;
 use super::{DEPTH_MAX, Options, Wrong};
+use crate::double;
 
 type Result<T> = std::result::Result<T, Wrong>;
 
@@ -166,7 +167,7 @@ impl Parser<'_> {
             b':' => Token::Colon,
             b',' => Token::Comma,
             b'"' => return self.string(at),
-            b'-' | b'0'..=b'9' => return self.number(at),
+            b'+' | b'-' | b'0'..=b'9' => return self.number(at),
             _ => return self.word(at),
         };
         self.at += 1;
@@ -187,25 +188,18 @@ impl Parser<'_> {
                 return (at, token);
             }
         }
-        match invalid_number(rest) {
-            Some((number, len)) if self.options.decodes_invalid => {
-                self.at += len;
-                (at, Token::Number(number))
-            }
-            _ => (at, Token::Error("invalid token")),
+        match self.options.decodes_invalid && is_invalid_number(rest) {
+            true => self.number(at),
+            false => (at, Token::Error("invalid token")),
         }
     }
 
     fn number(&mut self, at: usize) -> Placed {
         let rest = &self.text[at..];
-        if let Some((number, len)) = invalid_number(rest) {
-            if !self.options.decodes_invalid {
-                return (at, Token::Error("invalid number"));
-            }
-            self.at += len;
-            return (at, Token::Number(number));
+        if !self.options.decodes_invalid && is_invalid_number(rest) {
+            return (at, Token::Error("invalid number"));
         }
-        match decimal(rest) {
+        match double::prefix(rest) {
             Some((number, len)) => {
                 self.at += len;
                 (at, Token::Number(number))
@@ -277,56 +271,19 @@ impl Parser<'_> {
     }
 }
 
-/// A decimal number at the front, and its length.
-fn decimal(text: &[u8]) -> Option<(f64, usize)> {
-    let digits = |from: usize| text[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let sign = usize::from(text.first() == Some(&b'-'));
-    let whole = digits(sign);
-    let mut len = sign + whole;
-    if text.get(len) == Some(&b'.') {
-        let part = digits(len + 1);
-        if whole + part == 0 {
-            return None;
-        }
-        len += 1 + part;
-    } else if whole == 0 {
-        return None;
-    }
-    if matches!(text.get(len), Some(b'e' | b'E')) {
-        let signed = usize::from(matches!(text.get(len + 1), Some(b'+' | b'-')));
-        let exponent = digits((len + 1 + signed).min(text.len()));
-        if exponent > 0 {
-            len += 1 + signed + exponent;
-        }
-    }
-    let number = std::str::from_utf8(&text[..len]).ok()?.parse().ok()?;
-    Some((number, len))
-}
-
-/// A number at the front that JSON does not have: hexadecimal, infinite, or none.
-fn invalid_number(text: &[u8]) -> Option<(f64, usize)> {
-    let (sign, len) = match text.first() {
-        Some(b'-') => (-1.0, 1),
-        Some(b'+') => (1.0, 1),
-        _ => (1.0, 0),
+/// Whether a text begins with a number that C knows and JSON does not: hexadecimal, infinite, none, or with a sign or a zero
+/// in front.
+fn is_invalid_number(text: &[u8]) -> bool {
+    let rest = match text {
+        [b'+', ..] => return true,
+        [b'-', rest @ ..] => rest,
+        rest => rest,
     };
-    let rest = &text[len..];
     let begins = |word: &str| {
         rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
     };
-    if begins("0x") {
-        let digits = rest[2..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        let hex = std::str::from_utf8(&rest[2..2 + digits]).ok()?;
-        let number = u64::from_str_radix(hex, 16).ok()?;
-        return Some((sign * number as f64, len + 2 + digits));
+    match rest {
+        [b'0', next, ..] => matches!(next, b'x' | b'X' | b'0'..=b'9'),
+        _ => begins("inf") || begins("nan"),
     }
-    for (word, number) in [("infinity", f64::INFINITY), ("inf", f64::INFINITY), ("nan", f64::NAN)] {
-        if begins(word) {
-            return Some((sign * number, len + word.len()));
-        }
-    }
-    if text.first() == Some(&b'+') {
-        return decimal(rest).map(|(number, digits)| (number, len + digits));
-    }
-    None
 }

@@ -1,7 +1,8 @@
-//! The scripts that have been running for longer than `busy-reply-threshold`, and the end that a client makes them.
+//! The scripts that are running, but for those that end at once, and the end that a client makes them.
 //!
-//! While there is one, all threads refuse requests, but for a few that can end it. The thread that runs it answers its
-//! own clients from within the script, see `event_loop::bystanders`.
+//! A thread notes its script when it first looks at the clock, so that clients of other threads see it, and may kill it. Once
+//! there is one that has been running for longer than `busy-reply-threshold`, all threads refuse requests, but for a few
+//! that can end it. The thread that runs it answers its own clients from within the script, see `event_loop::bystanders`.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -11,9 +12,9 @@ use std::time::Instant;
 use crate::failure::{Failure, Outcome};
 use crate::lock::lock;
 
-/// A script that runs for long.
+/// A script that runs.
 #[derive(Debug)]
-pub(crate) struct BusyScript {
+pub(crate) struct RunningScript {
     /// The thread that runs it.
     pub(crate) thread: usize,
     /// Whether it is a function of a library.
@@ -25,10 +26,12 @@ pub(crate) struct BusyScript {
     pub(crate) began: Instant,
     /// Whether it may be killed: its changes can be undone, or there are none.
     pub(crate) can_end: AtomicBool,
+    /// Whether it has been running for longer than the threshold.
+    is_busy: AtomicBool,
     killed: AtomicBool,
 }
 
-impl BusyScript {
+impl RunningScript {
     /// A script that `thread` has been running since `began`.
     pub(crate) fn new(
         thread: usize,
@@ -37,8 +40,14 @@ impl BusyScript {
         command: Vec<Vec<u8>>,
         began: Instant,
     ) -> Self {
-        let (can_end, killed) = (AtomicBool::new(true), AtomicBool::new(false));
-        Self { thread, is_function, name, command, began, can_end, killed }
+        let (can_end, is_busy, killed) =
+            (AtomicBool::new(true), AtomicBool::new(false), AtomicBool::new(false));
+        Self { thread, is_function, name, command, began, can_end, is_busy, killed }
+    }
+
+    /// Whether all threads refuse requests because of it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy.load(Ordering::Relaxed)
     }
 
     /// Whether a client has killed it.
@@ -47,12 +56,14 @@ impl BusyScript {
     }
 }
 
-/// The scripts that run for long.
+/// The scripts that run.
 #[derive(Debug, Default)]
-pub(crate) struct BusyScripts {
+pub(crate) struct RunningScripts {
     /// How many there are.
     count: AtomicUsize,
-    all: Mutex<Vec<Arc<BusyScript>>>,
+    /// How many of them have been running for longer than the threshold.
+    busy: AtomicUsize,
+    all: Mutex<Vec<Arc<RunningScript>>>,
 }
 
 const BUSY_SCRIPT: &str =
@@ -62,44 +73,56 @@ const BUSY_FUNCTION: &str =
 const UNKILLABLE: &str = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
     either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
 
-impl BusyScripts {
-    /// Whether there is one.
+impl RunningScripts {
+    /// Whether one has been running for longer than the threshold.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+    pub(crate) fn are_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
     }
 
-    /// Notes that a script runs for long.
-    pub(crate) fn add(&self, script: Arc<BusyScript>) {
-        let mut all = lock(&self.all);
-        all.push(script);
-        self.count.store(all.len(), Ordering::Relaxed);
+    /// Notes that a script runs.
+    pub(crate) fn add(&self, script: Arc<RunningScript>) {
+        self.change(|all| all.push(script));
+    }
+
+    /// Notes that a script has been running for longer than the threshold.
+    pub(crate) fn note_busy(&self, script: &RunningScript) {
+        self.change(|_| script.is_busy.store(true, Ordering::Relaxed));
     }
 
     /// Notes that a script has ended.
-    pub(crate) fn remove(&self, script: &Arc<BusyScript>) {
+    pub(crate) fn remove(&self, script: &Arc<RunningScript>) {
+        self.change(|all| all.retain(|other| !Arc::ptr_eq(other, script)));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<RunningScript>>)) {
         let mut all = lock(&self.all);
-        all.retain(|other| !Arc::ptr_eq(other, script));
+        change(&mut all);
         self.count.store(all.len(), Ordering::Relaxed);
+        let busy = all.iter().filter(|script| script.is_busy()).count();
+        self.busy.store(busy, Ordering::Relaxed);
     }
 
     /// The script that has been running for longest.
-    pub(crate) fn first(&self) -> Option<Arc<BusyScript>> {
+    pub(crate) fn first(&self) -> Option<Arc<RunningScript>> {
         lock(&self.all).first().cloned()
     }
 
     /// Whether a thread runs one.
     pub(crate) fn runs_on(&self, thread: usize) -> bool {
-        self.any() && lock(&self.all).iter().any(|script| script.thread == thread)
+        self.count.load(Ordering::Relaxed) > 0
+            && lock(&self.all).iter().any(|script| script.thread == thread)
     }
 
     /// The reply to a request that has to wait.
     pub(crate) fn refusal(&self) -> Failure {
-        let is_function = self.first().is_some_and(|script| script.is_function);
-        if is_function { BUSY_FUNCTION } else { BUSY_SCRIPT }.into()
+        let all = lock(&self.all);
+        let first = all.iter().find(|script| script.is_busy());
+        if first.is_some_and(|script| script.is_function) { BUSY_FUNCTION } else { BUSY_SCRIPT }
+            .into()
     }
 
-    /// Kills the scripts that run for long, or the functions.
+    /// Kills the scripts that run, or the functions.
     pub(crate) fn kill(&self, functions: bool) -> Outcome {
         let all = lock(&self.all);
         if all.is_empty() {
@@ -130,19 +153,21 @@ mod tests {
 
     #[test]
     fn only_scripts_of_a_kind_are_killed() {
-        let busy = BusyScripts::default();
-        assert!(text(busy.kill(false)).starts_with("NOTBUSY"));
-        let script = BusyScript::new(0, false, String::new(), Vec::new(), Instant::now());
+        let running = RunningScripts::default();
+        assert!(text(running.kill(false)).starts_with("NOTBUSY"));
+        let script = RunningScript::new(0, false, String::new(), Vec::new(), Instant::now());
         let script = Arc::new(script);
-        busy.add(Arc::clone(&script));
-        assert!(busy.any() && busy.runs_on(0) && !busy.runs_on(1));
-        assert!(text(busy.kill(true)).starts_with("BUSY"));
+        running.add(Arc::clone(&script));
+        assert!(!running.are_busy() && running.runs_on(0) && !running.runs_on(1));
+        running.note_busy(&script);
+        assert!(running.are_busy());
+        assert!(text(running.kill(true)).starts_with("BUSY"));
         script.can_end.store(false, Ordering::Relaxed);
-        assert!(text(busy.kill(false)).starts_with("UNKILLABLE"));
+        assert!(text(running.kill(false)).starts_with("UNKILLABLE"));
         script.can_end.store(true, Ordering::Relaxed);
-        busy.kill(false).unwrap();
+        running.kill(false).unwrap();
         assert!(script.is_killed());
-        busy.remove(&script);
-        assert!(!busy.any());
+        running.remove(&script);
+        assert!(!running.are_busy() && !running.runs_on(0));
     }
 }
