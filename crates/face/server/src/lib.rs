@@ -24,6 +24,7 @@ mod admission;
 mod ahead;
 mod answer;
 mod answers;
+mod arrival;
 mod backup;
 mod board;
 mod buffer;

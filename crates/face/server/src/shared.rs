@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use crate::acl::{Acl, AclLog};
+use crate::arrival::Arrival;
 use crate::board::Board;
 use crate::client_memory::ClientMemory;
 use crate::command_stats::AllStats;
@@ -23,7 +24,6 @@ use crate::pubsub::{Inbox, Post, Registry};
 use crate::script::Registry as Scripts;
 use crate::settings::Settings;
 use crate::shard::bell::Bell;
-use crate::shard::message::Arrival;
 use crate::slowlog::Slowlog;
 
 /// The state that all threads share.

@@ -9,11 +9,12 @@ use rustix::io::Errno;
 
 use super::bystanders::Newcomer;
 use super::{EventLoop, FIRST_CONNECTION};
+use crate::arrival::Arrival;
 use crate::commands::{monitor, pubsub, tracking, transactions};
 use crate::listener::TOO_MANY;
 use crate::partition_set::PartitionSet;
 use crate::service::Service;
-use crate::shard::message::{Arrival, Message};
+use crate::shard::message::Message;
 use crate::transport::Accepted;
 use crate::waiting;
 

@@ -11,12 +11,12 @@ use std::time::Instant;
 use super::EventLoop;
 use super::arrivals::meet;
 use crate::ahead::Ahead;
+use crate::arrival::Arrival;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::dispatch::Dispatched;
 use crate::execution::execute;
 use crate::service::Service;
-use crate::shard::message::Arrival;
 use crate::transport::{Accepted, Listener};
 
 /// Connections that are accepted while a script runs.

@@ -4,7 +4,6 @@ use crate::partition_set::PartitionSet;
 use crate::report::{Details, Report};
 use crate::shard::packet::Packet;
 use crate::store::{Key, Part, Watch};
-use crate::transport::Accepted;
 use crate::wait::Ended;
 
 /// A message. Its ring identifies the sender.
@@ -37,12 +36,4 @@ pub(crate) enum Message {
     Forget(Vec<Watch>),
     /// There are connections that the receiver serves from now on.
     Welcome,
-}
-
-/// A connection that was accepted.
-pub(crate) struct Arrival {
-    pub(crate) accepted: Accepted,
-    pub(crate) client_id: u64,
-    /// There was no password when it was accepted: it stays in if there is one by now.
-    pub(crate) is_in: bool,
 }
