@@ -176,7 +176,9 @@ static KNOWN: &[Known] = &[
         parts: false,
         is: |request, ours, theirs| {
             names(request, &["HSCAN", "SSCAN", "ZSCAN"])
-                && (ours.starts_with(b"*2") || ours.starts_with(b"-ERR invalid cursor"))
+                && (ours.starts_with(b"*2")
+                    || ours.starts_with(b"-ERR invalid cursor")
+                    || ours.starts_with(b"-WRONGTYPE ") && theirs.starts_with(b"-ERR invalid"))
                 && (theirs.starts_with(b"*2") || theirs.starts_with(b"-ERR invalid cursor"))
                 && (ours.first() != theirs.first()
                     || request.get(2).is_some_and(|cursor| cursor != b"0")
@@ -268,7 +270,7 @@ static KNOWN: &[Known] = &[
         why: "scores are printed with as few digits as tell them apart, as from Redis 7.2 on",
         parts: false,
         is: |request, ours, theirs| {
-            matches!(request[0].first(), Some(b'Z' | b'z' | b'B' | b'b' | b'G' | b'g'))
+            matches!(request[0].to_ascii_lowercase().first(), Some(b'z' | b'b' | b'g' | b'e'))
                 && are_same_numbers(ours, theirs)
                 || names(request, &["ZRANDMEMBER", "ZSCAN"])
                     && with_plain_numbers(ours) == with_plain_numbers(theirs)

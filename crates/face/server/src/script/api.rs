@@ -5,9 +5,9 @@ use std::rc::Rc;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use super::desk::{Abort, Desk, Errand, LOGGED_LEN_MAX};
-use super::from_lua::trimmed;
 use super::lifted::Lifted;
 use super::limits::Limits;
+use super::pattern::until_zero;
 use super::thrown::{Thrown, error_table};
 use super::{bit, library, number, sha1, to_lua, watch};
 use crate::commands::connection::REDIS_VERSION;
@@ -148,7 +148,8 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     let Some(text) = only_string(&args) else {
         return error_table(lua, b"ERR wrong number or type of arguments", false);
     };
-    let text = text.strip_prefix(b"-").unwrap_or(&text);
+    let text = until_zero(&text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
     let (code, message) = match text.iter().position(|&byte| byte == b' ') {
         Some(space) => (&text[..space], &text[space + 1..]),
         None => (&b"ERR"[..], text),
@@ -156,6 +157,14 @@ fn error_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set("err", lua.create_string([code, b" ", trimmed(message)].concat())?)?;
     Ok(Value::Table(table))
+}
+
+/// A text without line breaks at its ends.
+fn trimmed(mut text: &[u8]) -> &[u8] {
+    while let [b'\r' | b'\n', rest @ ..] | [rest @ .., b'\r' | b'\n'] = text {
+        text = rest;
+    }
+    text
 }
 
 fn status_reply(lua: &Lua, args: MultiValue) -> mlua::Result<Value> {

@@ -59,7 +59,7 @@ impl Writer<'_, '_> {
 
     fn table(&mut self, table: &Table, depth: usize) -> Outcome {
         if let Some(text) = text(table, "err")? {
-            self.reply.error(trimmed(until_zero(&text)));
+            self.reply.error(until_zero(&text));
             return Ok(());
         }
         if let Some(text) = text(table, "ok")? {
@@ -182,14 +182,6 @@ impl Writer<'_, '_> {
 pub(super) fn is_new_error(table: &Table) -> bool {
     let is_known = matches!(field(table, "ignore_error_stats_update"), Ok(Value::Boolean(true)));
     !is_known && matches!(text(table, "err"), Ok(Some(_)))
-}
-
-/// A text without line breaks at its ends.
-pub(super) fn trimmed(mut text: &[u8]) -> &[u8] {
-    while let [b'\r' | b'\n', rest @ ..] | [rest @ .., b'\r' | b'\n'] = text {
-        text = rest;
-    }
-    text
 }
 
 /// A text whose line breaks are spaces.

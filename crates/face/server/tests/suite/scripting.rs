@@ -76,6 +76,7 @@ fn values_are_converted() {
             // Texts end at a zero byte where Redis has them as texts of C.
             ("return {ok = 'a\\0b'}", "+a"),
             ("return redis.error_reply('E a\\0b')", "-E a"),
+            ("return {err = '\\r\\nE\\na\\n'}", "-  E a"),
             ("return struct.size('>bhij')", ":7"),
             ("return cjson.decode('0x1p3') + cjson.decode('[+2]')[1]", ":10"),
             ("redis.setresp('3') redis.set_repl(nil)", "nil"),
