@@ -41,9 +41,13 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         // It would wait for a replica, for ever.
         b"WAIT" => {
             let waits = |time| time == 0 || time > 1000;
-            passes(request.get(1)) && request.get(2).and_then(number).is_some_and(waits)
+            let asks = request.get(1).and_then(number).is_some_and(|count| count > 0);
+            asks && request.get(2).and_then(number).is_some_and(waits)
         }
-        b"WAITAOF" => passes(request.get(2)) && request.get(3).and_then(number) == Some(0),
+        b"WAITAOF" => {
+            let asks = request.get(2).and_then(number).is_some_and(|count| count > 0);
+            asks && request.get(3).and_then(number) == Some(0)
+        }
         // Redis would forget how values were encoded.
         b"DEBUG" if request.iter().any(|word| word.eq_ignore_ascii_case(b"RELOAD")) => {
             request.len() == 2

@@ -412,6 +412,15 @@ static KNOWN: &[Known] = &[
         },
     },
     Known {
+        why: "WAITAOF tells that writes are durable here, which always holds",
+        parts: false,
+        is: |request, ours, theirs| {
+            names(request, &["WAITAOF"])
+                && ours == b"*2\r\n:1\r\n:0\r\n"
+                && theirs == b"*2\r\n:0\r\n:0\r\n"
+        },
+    },
+    Known {
         why: "the last second of time: Redis' sum overflows",
         parts: false,
         is: |request, ours, theirs| {

@@ -298,7 +298,8 @@ impl<'a> Reader<'a> {
             0xc2 => Ok(Value::Boolean(false)),
             0xc3 => Ok(Value::Boolean(true)),
             0xcc..=0xcf => {
-                let number = self.unsigned(1 << (mark - 0xcc))?;
+                // As in Redis, one of 64 bits has a sign after all.
+                let number = self.unsigned(1 << (mark - 0xcc))? as i64;
                 Ok(Value::Number(number as f64))
             }
             0xd0..=0xd3 => self.signed(1 << (mark - 0xd0)),

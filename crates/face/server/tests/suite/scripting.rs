@@ -78,6 +78,8 @@ fn values_are_converted() {
             ("return redis.error_reply('E a\\0b')", "-E a"),
             ("return {err = '\\r\\nE\\na\\n'}", "-  E a"),
             ("return struct.size('>bhij')", ":7"),
+            ("return cmsgpack.unpack('\\207' .. ('\\255'):rep(8))", ":-1"),
+            ("return cjson.decode('[7]\\0x')[1]", ":7"),
             ("return cjson.decode('0x1p3') + cjson.decode('[+2]')[1]", ":10"),
             ("redis.setresp('3') redis.set_repl(nil)", "nil"),
         ],

@@ -158,7 +158,8 @@ impl Parser<'_> {
             self.at += 1;
         }
         let at = self.at;
-        let Some(byte) = self.peek() else { return (at, Token::End) };
+        // As in C, a zero byte ends the text.
+        let Some(byte) = self.peek().filter(|byte| *byte != 0) else { return (at, Token::End) };
         let token = match byte {
             b'{' => Token::ObjectBegin,
             b'}' => Token::ObjectEnd,
