@@ -109,7 +109,7 @@ static KNOWN: &[Known] = &[
             };
             names(request, &["OBJECT"])
                 && ends(ours, &["quicklist", "hashtable", "skiplist"])
-                && ends(theirs, &["listpack", "intset"])
+                && ends(theirs, &["listpack", "listpackex", "intset"])
                 || names(request, &["OBJECT"])
                     && ends(ours, &["listpack"])
                     && ends(theirs, &["intset"])
@@ -417,7 +417,8 @@ static KNOWN: &[Known] = &[
         is: |request, ours, theirs| {
             names(request, &["WAITAOF"])
                 && ours == b"*2\r\n:1\r\n:0\r\n"
-                && theirs == b"*2\r\n:0\r\n:0\r\n"
+                && (theirs == b"*2\r\n:0\r\n:0\r\n"
+                    || theirs.starts_with(b"-ERR WAITAOF cannot be used when numlocal is set"))
         },
     },
     Known {

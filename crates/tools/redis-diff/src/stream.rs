@@ -169,6 +169,8 @@ impl<'a> Stream<'a> {
             replies.push([ours, sides.call_redis(request)?]);
         }
         if !self.compare(acknowledged, replies, report) {
+            // The next stream needs a server.
+            sides.start_again(&[])?;
             return Ok(false);
         }
         let killed_behind = self.kills.while_starting();
