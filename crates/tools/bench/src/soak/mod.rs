@@ -263,12 +263,14 @@ pub fn soak(options: &SoakOptions, run: &mut Run<'_>) -> Result<()> {
     params.insert("pool-bytes".to_owned(), json!(options.pool_bytes));
     params.insert("keys".to_owned(), json!((shared.keys + TWINS * groups) * options.clients));
     params.insert("durability".to_owned(), json!(subject.durability));
-    add_rows(run, &params, &done, &lives, time, wrong.is_some());
-    outcome?;
     let verdict = match wrong {
         Some(wrong) => Err(wrong),
-        None => finish(&mut server, &done, &mut lives),
+        None if outcome.is_ok() => finish(&mut server, &done, &mut lives),
+        None => Ok(()),
     };
+    // The last checks count, too: a short run on a busy machine may have had no other.
+    add_rows(run, &params, &done, &lives, time, verdict.is_err());
+    outcome?;
     verdict.map_err(|why| {
         let kept = server.keep();
         Error::Soak { why: format!("{why}; seed {}, {} is kept", shared.seed, kept.display()) }
