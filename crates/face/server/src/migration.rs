@@ -122,11 +122,14 @@ impl Job {
         let addrs = (self.host.as_str(), self.port).to_socket_addrs().map_err(|_| CONNECTING)?;
         let mut why = CONNECTING;
         for addr in addrs {
-            match connect(addr, self.timeout, must_end).and_then(|stream| self.tune(stream)) {
-                Ok(stream) => return Ok(stream),
+            match connect(addr, self.timeout, must_end) {
+                Ok(stream) => return self.tune(stream).map_err(|_| CONNECTING),
                 // Redis takes the end of the attempt for a connection, and finds by its first request that it is none.
-                Err(error) if error.kind() != ErrorKind::TimedOut => why = WRITING,
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => why = WRITING,
                 Err(_) => {}
+            }
+            if must_end() {
+                break;
             }
         }
         Err(why)

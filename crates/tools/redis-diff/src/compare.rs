@@ -28,10 +28,13 @@ impl Compare {
 }
 
 fn is_about(ours: &[u8], theirs: &[u8], difference: i64) -> bool {
+    let is_same_head = ours.first() == theirs.first();
     if let (Some(ours), Some(theirs)) = (items(ours), items(theirs)) {
         let is_about =
             |(ours, theirs): (&&[u8], &&[u8])| ours == theirs || is_about(ours, theirs, difference);
-        return ours.len() == theirs.len() && ours.iter().zip(&theirs).all(is_about);
+        return is_same_head
+            && ours.len() == theirs.len()
+            && ours.iter().zip(&theirs).all(is_about);
     }
     let number = |reply: &[u8]| {
         std::str::from_utf8(reply.strip_prefix(b":")?).ok()?.trim_end().parse::<i64>().ok()

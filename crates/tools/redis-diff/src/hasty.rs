@@ -56,9 +56,9 @@ pub(crate) fn is_hasty(request: &Request) -> bool {
         }
         // An empty size is 0 for Redis, and refused here.
         b"CONFIG" => request.iter().any(Vec::is_empty),
-        // It would take for ever.
         // Redis would make keys of the bytes before.
         b"DEBUG" if request.iter().any(|word| word.contains(&0)) => true,
+        // It would take for ever.
         b"DEBUG" => request.iter().any(|word| number(word).is_some_and(|count| count > 1000)),
         // It would become a replica.
         b"REPLICAOF" | b"SLAVEOF" => !request[1..].join(&b' ').eq_ignore_ascii_case(b"NO ONE"),

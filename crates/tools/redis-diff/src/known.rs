@@ -270,10 +270,24 @@ static KNOWN: &[Known] = &[
         why: "scores are printed with as few digits as tell them apart, as from Redis 7.2 on",
         parts: false,
         is: |request, ours, theirs| {
-            matches!(request[0].to_ascii_lowercase().first(), Some(b'z' | b'b' | b'g' | b'e'))
+            matches!(request[0].first(), Some(b'Z' | b'z' | b'B' | b'b' | b'G' | b'g'))
                 && are_same_numbers(ours, theirs)
                 || names(request, &["ZRANDMEMBER", "ZSCAN"])
                     && with_plain_numbers(ours) == with_plain_numbers(theirs)
+        },
+    },
+    Known {
+        why: "the same of scores that scripts return, and of their doubles",
+        parts: false,
+        is: |request, ours, theirs| {
+            let is_of_doubles = |script: &[u8]| {
+                ["ZSCORE", "ZADD", "double"]
+                    .iter()
+                    .any(|word| script.windows(word.len()).any(|part| part == word.as_bytes()))
+            };
+            names(request, &["EVAL", "EVAL_RO"])
+                && request.get(1).is_some_and(|script| is_of_doubles(script))
+                && are_same_numbers(ours, theirs)
         },
     },
     Known {
@@ -331,6 +345,7 @@ static KNOWN: &[Known] = &[
         is: |request, ours, theirs| {
             names(request, &["COMMAND"])
                 && request.len() == 3
+                && request[1].to_ascii_uppercase().starts_with(b"GETKEYS")
                 && ours.starts_with(b"-ERR ")
                 && theirs.starts_with(b"-ERR wrong number of arguments")
         },
@@ -378,12 +393,19 @@ static KNOWN: &[Known] = &[
         why: "line breaks in the errors of scripts are spaces: Redis sends them, and its next reply is not understood",
         parts: true,
         is: |request, ours, theirs| {
-            let spaced: Vec<u8> =
-                theirs.iter().map(|&byte| if byte == b'\r' { b' ' } else { byte }).collect();
-            let spaced = spaced.strip_suffix(b" \n").or(spaced.strip_suffix(b"\n"));
+            let spaced = |text: &[u8]| -> Vec<u8> {
+                text.iter().map(|&byte| if byte == b'\r' { b' ' } else { byte }).collect()
+            };
+            // The line ends at a break, or has breaks of one byte within it.
+            let ended = spaced(theirs.strip_suffix(b"\n").unwrap_or(theirs));
+            let whole = theirs.strip_suffix(b"\r\n").map(spaced);
             names(request, &["EVAL", "EVAL_RO", "FUNCTION", "EXEC", "FCALL", "SCRIPT"])
                 && theirs.first() == Some(&b'-')
-                && spaced.is_some_and(|spaced| ours.starts_with(spaced))
+                && (ours.strip_prefix(&ended[..]).is_some_and(|rest| rest.starts_with(b" "))
+                    || ours
+                        .strip_prefix(ended.trim_ascii_end())
+                        .is_some_and(|rest| rest.starts_with(b"  "))
+                    || whole.is_some_and(|whole| ours.strip_suffix(b"\r\n") == Some(&whole[..])))
         },
     },
     Known {
@@ -409,6 +431,25 @@ static KNOWN: &[Known] = &[
             names(request, &["CLIENT"])
                 && request.last().is_some_and(|word| word.contains(&0))
                 && ours.starts_with(b"-ERR Client names cannot contain")
+        },
+    },
+    Known {
+        why: "SORT ALPHA compares all bytes: Redis those before a zero byte",
+        parts: true,
+        is: |request, ours, theirs| {
+            names(request, &["SORT", "SORT_RO"])
+                && request.iter().any(|word| word.eq_ignore_ascii_case(b"ALPHA"))
+                && (ours.contains(&0) || theirs.contains(&0))
+        },
+    },
+    Known {
+        why: "Redis 8: a negative offset of a range by scores counts from the end",
+        parts: true,
+        is: |request, _, _| {
+            let is_negative = |pair: &[Vec<u8>]| {
+                pair[0].eq_ignore_ascii_case(b"LIMIT") && pair[1].starts_with(b"-")
+            };
+            matches!(request[0].first(), Some(b'Z' | b'z')) && request.windows(2).any(is_negative)
         },
     },
     Known {

@@ -85,7 +85,7 @@ impl Sides {
             wire.call(&["CONFIG", "SET", "proto-max-bulk-len", "1mb"])?;
             wire.call(&["CONFIG", "SET", "hll-sparse-max-bytes", "3000"])?;
         }
-        // A script that fails after writes.
+        // Changes of a script that fails stay, as with Redis.
         self.wires[0].call(&["CONFIG", "SET", "script-rollback", "no"])?;
         self.call(&[vec![b"HELLO".to_vec(), protocol.to_string().into_bytes()]])?;
         Ok(())

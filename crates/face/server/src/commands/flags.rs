@@ -12,8 +12,6 @@ pub(crate) const ADMIN: u32 = 1 << 3;
 pub(crate) const FAST: u32 = 1 << 4;
 /// It is open to clients that have not authenticated.
 pub(crate) const NO_AUTH: u32 = 1 << 5;
-/// Has no effect that any rule could be about: clients send it before they know their rights.
-pub(crate) const ANY_USER: u32 = 1 << 15;
 /// It cannot be part of a transaction.
 pub(crate) const NO_MULTI: u32 = 1 << 6;
 /// It is executed at once also between MULTI and EXEC.
@@ -33,6 +31,8 @@ pub(crate) const SCANS: u32 = 1 << 12;
 pub(crate) const ALL_THREADS: u32 = 1 << 13;
 /// It is executed while no other thread executes a command on keys.
 pub(crate) const ALONE: u32 = 1 << 14;
+/// It has no effect that any rule could be about: clients send it before they know their rights.
+pub(crate) const ANY_USER: u32 = 1 << 15;
 /// It waits for the next piece of the client's backup, or for the end of the client's migration.
 pub(crate) const AWAITS: u32 = 1 << 16;
 /// It is refused unless the configuration allows it.

@@ -1,9 +1,9 @@
-//! Which words of a request are keys.
+//! The places of keys among the words of a request.
 
 use crate::number::parse_i64;
 use crate::resp::Args;
 
-/// Which of a command's words are keys.
+/// The places of a command's keys among its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keys {
     /// The index of the first key; 0: the command has no keys.

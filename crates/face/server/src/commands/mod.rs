@@ -1,8 +1,8 @@
 //! The commands.
 //!
 //! [`table`] lists all of them: requests are looked up in it, and COMMAND lists it. [`definition`] says what a command is,
-//! and [`key_positions`] which of its words are keys. The other files have their handlers, a family each. A handler gets a [`Call`](crate::call::Call), and either writes a reply or returns the
-//! reason for a refusal.
+//! and [`key_positions`] which of its words are keys. The other files have their handlers, a family each. A handler gets a
+//! [`Call`](crate::call::Call), and either writes a reply or returns the reason for a refusal.
 
 mod acl;
 mod admin;

@@ -56,9 +56,9 @@ impl EventLoop {
     }
 
     fn welcome(&mut self, accepted: Accepted) {
-        let busy = Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
         // A script may never end, if no client can kill it.
-        let is_free = |thread| !busy.scripts.running.runs_on(thread);
+        let is_free = |thread| !shared.scripts.running.runs_on(thread);
         let next_client_id = &mut self.next_client_id;
         let Some(arrival) = meet(&mut self.service, accepted, next_client_id, is_free) else {
             return;

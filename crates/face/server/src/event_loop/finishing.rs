@@ -26,6 +26,8 @@ impl EventLoop {
             self.turn();
         }
         let synced = self.sync_at_end();
+        // Connections that came too late are closed.
+        drop(self.shared.take_arrivals(self.service.thread));
         loop {
             for place in 0..self.connections.len() {
                 self.send_all(place);

@@ -125,11 +125,8 @@ fn lay(lua: &Lua, desk: &Rc<Desk>, args: &MultiValue) -> mlua::Result<bool> {
                 limits.check_len(words.bytes.len() + text.len())?;
                 words.push(&text);
             }
-            Value::Integer(number) => words.push(number.to_string().as_bytes()),
-            Value::Number(value) => match number::integer(*value) {
-                Some(number) => words.push(number.to_string().as_bytes()),
-                None => words.push(number::shortest(*value).as_bytes()),
-            },
+            Value::Integer(number) => words.push(number::shortest(*number as f64).as_bytes()),
+            Value::Number(number) => words.push(number::shortest(*number).as_bytes()),
             _ => return Ok(false),
         }
     }

@@ -58,7 +58,7 @@ pub(super) struct Executor<'a> {
     pub(super) kind: (bool, &'a str),
     /// The words of the command that runs it.
     pub(super) command: Args<'a>,
-    /// Its entry among the scripts that run for long.
+    /// Its entry among the scripts that run, once it has looked at the clock.
     pub(super) running: Option<Arc<RunningScript>>,
 }
 
@@ -135,6 +135,9 @@ impl Executor<'_> {
         }
         if writes {
             self.note_write();
+            if self.desk.abort.get().is_some() {
+                return Ok(());
+            }
         }
         self.service.counters.commands += 1;
         let admitted = Admitted::kept(command, args);
@@ -206,11 +209,14 @@ impl Executor<'_> {
         self.note_end();
     }
 
-    /// Notes whether the script may be killed.
-    fn note_end(&self) {
-        if let (Some(running), Undo::Nothing, true) = (&self.running, &self.undo, self.has_written)
-        {
-            running.can_end.store(false, Ordering::Relaxed);
+    /// Notes whether the script may be killed, unless it was.
+    fn note_end(&mut self) {
+        if !self.has_written || !matches!(self.undo, Undo::Nothing) {
+            return;
+        }
+        let Some(running) = &self.running else { return };
+        if !self.service.shared.scripts.running.note_written(running) {
+            self.abort(Abort::Killed, None);
         }
     }
 

@@ -10,8 +10,8 @@
 //! the bell's function, which borrows the service for this one run, executes the command as a client's would be
 //! (`executor`). `to_lua` makes values of the reply's bytes, and `from_lua` makes the reply of the script's result.
 //!
-//! A hook looks at the clock every few thousand instructions (`watch`). Beyond `busy-reply-threshold` the script is
-//! [`running`]: other clients are told so, and may kill it.
+//! A hook looks at the clock every few thousand instructions (`watch`). From the first look on, others know that the script
+//! is [`running`], and may kill it; beyond `busy-reply-threshold` they are told that it is busy.
 //!
 //! A script that names a key whose partition is on another thread, and has not declared it, is rolled back and runs
 //! again once all partitions are here: it has had no effect by then.

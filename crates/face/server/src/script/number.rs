@@ -1,46 +1,15 @@
-//! Numbers of Lua as text.
+//! Numbers of Lua as text, and as integers of C.
 
-/// A number as an integer, if it is one that a double holds exactly.
-pub(super) fn integer(number: f64) -> Option<i64> {
-    const EXACT: f64 = (1i64 << 52) as f64;
-    let is_exact = number.fract() == 0.0 && (-EXACT..=EXACT).contains(&number);
-    is_exact.then_some(number as i64)
-}
+use crate::double;
 
 /// The shortest text that reads as this number, as Redis writes it.
 pub(super) fn shortest(number: f64) -> String {
     if number.is_nan() {
         return "nan".to_owned();
     }
-    if number.is_infinite() {
-        return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
-    }
-    if number == 0.0 {
-        return if number.is_sign_negative() { "-0" } else { "0" }.to_owned();
-    }
-    let text = format!("{:e}", number.abs());
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let count = digits.len() as i32;
-    // The number is the digits, times ten to this power.
-    let power = exponent - (count - 1);
-    let sign = if number < 0.0 { "-" } else { "" };
-    if power >= 0 && exponent.abs() < count + 7 {
-        return format!("{sign}{digits}{}", "0".repeat(power as usize));
-    }
-    if power < 0 && (power > -7 || exponent.abs() < 4) {
-        let before = count + power;
-        if before <= 0 {
-            return format!("{sign}0.{}{digits}", "0".repeat(-before as usize));
-        }
-        let (whole, part) = digits.split_at(before as usize);
-        return format!("{sign}{whole}.{part}");
-    }
-    let (first, rest) = digits.split_at(1);
-    let point = if rest.is_empty() { "" } else { "." };
-    let mark = if exponent < 0 { '-' } else { '+' };
-    format!("{sign}{first}{point}{rest}e{mark}{}", exponent.abs())
+    let mut text = Vec::new();
+    double::write(&mut text, number);
+    String::from_utf8(text).expect("a number is ASCII")
 }
 
 /// A number with so many digits, as C's `%.<digits>g` writes it.
@@ -97,6 +66,8 @@ mod tests {
             (3.1, "3.1"),
             (-0.5, "-0.5"),
             (1e20, "1e+20"),
+            (1e17, "100000000000000000"),
+            (-9_223_372_036_854_775_808.0, "-9223372036854776000"),
             (1e7, "10000000"),
             (123456.789, "123456.789"),
             (1e-7, "1e-7"),
@@ -125,13 +96,5 @@ mod tests {
         ] {
             assert_eq!(general(number, digits), text);
         }
-    }
-
-    #[test]
-    fn integers_are_exact() {
-        assert_eq!(integer(3.0), Some(3));
-        assert_eq!(integer(3.5), None);
-        assert_eq!(integer(1e300), None);
-        assert_eq!(integer(f64::NAN), None);
     }
 }

@@ -103,9 +103,17 @@ impl RunningScripts {
         self.busy.store(busy, Ordering::Relaxed);
     }
 
+    /// Notes that a script has written what cannot be undone. False: it was killed before.
+    pub(crate) fn note_written(&self, script: &RunningScript) -> bool {
+        let _all = lock(&self.all);
+        script.can_end.store(false, Ordering::Relaxed);
+        !script.is_killed()
+    }
+
     /// The script that has been running for longest.
     pub(crate) fn first(&self) -> Option<Arc<RunningScript>> {
-        lock(&self.all).first().cloned()
+        let all = lock(&self.all);
+        concerned(&all).next().cloned()
     }
 
     /// Whether a thread runs one.
@@ -117,18 +125,19 @@ impl RunningScripts {
     /// The reply to a request that has to wait.
     pub(crate) fn refusal(&self) -> Failure {
         let all = lock(&self.all);
-        let first = all.iter().find(|script| script.is_busy());
+        let first = concerned(&all).next();
         if first.is_some_and(|script| script.is_function) { BUSY_FUNCTION } else { BUSY_SCRIPT }
             .into()
     }
 
-    /// Kills the scripts that run, or the functions.
+    /// Kills the scripts that run, or the functions; only those that are busy, if there are some.
     pub(crate) fn kill(&self, functions: bool) -> Outcome {
         let all = lock(&self.all);
         if all.is_empty() {
             return Err("NOTBUSY No scripts in execution right now.".into());
         }
-        let of_kind: Vec<_> = all.iter().filter(|script| script.is_function == functions).collect();
+        let of_kind: Vec<_> =
+            concerned(&all).filter(|script| script.is_function == functions).collect();
         if of_kind.is_empty() {
             return Err(if functions { BUSY_SCRIPT } else { BUSY_FUNCTION }.into());
         }
@@ -140,6 +149,12 @@ impl RunningScripts {
         can_end.for_each(|script| script.killed.store(true, Ordering::Relaxed));
         Ok(())
     }
+}
+
+/// The scripts that a client means who asks for those that run: the busy ones, or all if there are none.
+fn concerned(all: &[Arc<RunningScript>]) -> impl Iterator<Item = &Arc<RunningScript>> {
+    let are_busy = all.iter().any(|script| script.is_busy());
+    all.iter().filter(move |script| !are_busy || script.is_busy())
 }
 
 #[cfg(test)]
@@ -162,11 +177,17 @@ mod tests {
         running.note_busy(&script);
         assert!(running.are_busy());
         assert!(text(running.kill(true)).starts_with("BUSY"));
+        // A young script is not meant.
+        let young = RunningScript::new(1, false, String::new(), Vec::new(), Instant::now());
+        let young = Arc::new(young);
+        running.add(Arc::clone(&young));
         script.can_end.store(false, Ordering::Relaxed);
         assert!(text(running.kill(false)).starts_with("UNKILLABLE"));
         script.can_end.store(true, Ordering::Relaxed);
         running.kill(false).unwrap();
-        assert!(script.is_killed());
+        assert!(script.is_killed() && !young.is_killed());
+        running.remove(&young);
+        assert!(!running.note_written(&script));
         running.remove(&script);
         assert!(!running.are_busy() && !running.runs_on(0));
     }

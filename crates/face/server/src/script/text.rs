@@ -68,8 +68,9 @@ fn format_text(
     if is_fine {
         return Ok(result);
     }
-    let why = result.to_string()?;
-    let parts = why.strip_prefix("bad argument #").and_then(|rest| rest.split_once(" to '?' ("));
+    let why = result.as_string().map(|why| why.as_bytes().to_vec()).unwrap_or_default();
+    let text = std::str::from_utf8(&why).unwrap_or_default();
+    let parts = text.strip_prefix("bad argument #").and_then(|rest| rest.split_once(" to '?' ("));
     Err(
         match parts.and_then(|(number, why)| Some((number.parse().ok()?, why.strip_suffix(')')?))) {
             Some((number, why)) => bad_argument(lua, number, "format", why),
@@ -85,7 +86,7 @@ type Function = fn(&Lua, &Limits<'_>, Args) -> mlua::Result<MultiValue>;
 fn text(lua: &Lua, args: &Args, index: usize, name: &str) -> mlua::Result<LuaString> {
     match &args[index] {
         Value::String(text) => Ok(text.clone()),
-        Value::Integer(whole) => lua.create_string(whole.to_string()),
+        Value::Integer(whole) => lua.create_string(number::general(*whole as f64, 14)),
         Value::Number(value) => lua.create_string(number::general(*value, 14)),
         other => {
             let why = format!("string expected, got {}", type_name(Some(other)));
@@ -498,9 +499,9 @@ mod tests {
         both.check("find", "find", &[&number, &two]);
         both.check("rep", "rep", &[&number, &two]);
         let refused = both.own.get::<LuaFunction>("rep").unwrap().call((true, 2));
-        assert_eq!(shown(refused), "bad argument #1 to 'rep' (string expected, got boolean)");
+        assert_eq!(shown(refused), "bad argument #1 to '?' (string expected, got boolean)");
         let refused = both.own.get::<LuaFunction>("find").unwrap().call(("a", "b", true));
-        assert_eq!(shown(refused), "bad argument #3 to 'find' (number expected, got boolean)");
+        assert_eq!(shown(refused), "bad argument #3 to '?' (number expected, got boolean)");
         both.check("upper", "upper", &[&number]);
     }
 }

@@ -165,7 +165,7 @@ fn exec_succeeds_if_nothing_watched_changed() {
         other.ask(change);
         client.check(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "[+PONG]")]);
     }
-    // What groups read of a stream is no change of it, but entries are.
+    // The work of groups is no change of a stream, but entries are.
     other.check(&[("XADD s 1-1 a 1", "\"1-1\""), ("RPUSH l 1 2", ":2")]);
     for (change, is_seen) in [
         ("XGROUP CREATE s g 0", false),

@@ -168,7 +168,7 @@ impl Parser<'_> {
             b':' => Token::Colon,
             b',' => Token::Comma,
             b'"' => return self.string(at),
-            b'+' | b'-' | b'0'..=b'9' => return self.number(at),
+            b'-' | b'0'..=b'9' => return self.number(at),
             _ => return self.word(at),
         };
         self.at += 1;
