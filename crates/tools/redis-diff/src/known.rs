@@ -367,7 +367,7 @@ static KNOWN: &[Known] = &[
         is: |request, _, theirs| {
             let is_other = |word: &Vec<u8>| {
                 let word = word.strip_prefix(b"(").unwrap_or(word);
-                word.starts_with(b" ")
+                word.first().is_some_and(u8::is_ascii_whitespace)
                     || word.to_ascii_lowercase().windows(2).any(|part| part == b"0x")
             };
             matches!(request[0].first(), Some(b'Z' | b'z'))

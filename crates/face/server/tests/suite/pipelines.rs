@@ -13,10 +13,12 @@ on_threads! {
 /// Bytes of requests of a pipeline, and of replies, at least: more than sockets and a credit hold together.
 const PIPELINE_LEN: usize = 32 << 20;
 
-/// Bytes of replies that a client reads, once, if nothing leaves its socket for long. A receive buffer of Linux from 6.17
+/// Bytes of replies that a client reads, twice at most, if nothing leaves its socket for long. A receive buffer of Linux from 6.17
 /// on may take so many bytes more than its limit, 32 MiB, and then drops all that arrives, with the acknowledgements
-/// in it: neither side sends any more, though the server has read all. Less than a server has to hold without them.
+/// in it: neither side sends any more, though the server has read all (`TCPRcvQDrop` of `nstat` counts it). Less than a
+/// server has to hold without them.
 const READ_EARLY: usize = 8 << 20;
+const READS_EARLY_MAX: usize = 2;
 
 /// Adds the requests of a round, of which it gets the number, and their replies.
 type Family<'a> = dyn Fn(&mut Pipeline, usize) + 'a;
@@ -55,9 +57,13 @@ impl Pipeline {
         while !unsent.is_empty() {
             match client.socket.get_mut().write(unsent) {
                 Ok(len) => unsent = &unsent[len..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock && read_early == 0 => {
-                    client.socket.read_exact(&mut replies[..READ_EARLY]).unwrap();
-                    read_early = READ_EARLY;
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock
+                        && read_early < READS_EARLY_MAX * READ_EARLY =>
+                {
+                    let read = read_early..read_early + READ_EARLY;
+                    client.socket.read_exact(&mut replies[read]).unwrap();
+                    read_early += READ_EARLY;
                 }
                 Err(error) => panic!("{family}: the server takes no more: {error}"),
             }
