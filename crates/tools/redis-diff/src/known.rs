@@ -351,6 +351,16 @@ static KNOWN: &[Known] = &[
         },
     },
     Known {
+        why: "the same in a transaction, which Redis 7.0 discards",
+        parts: true,
+        is: |request, ours, theirs| {
+            names(request, &["COMMAND"])
+                && request.len() == 3
+                && ours == b"+QUEUED\r\n"
+                && theirs.starts_with(b"-ERR wrong number of arguments")
+        },
+    },
+    Known {
         why: "Redis 8: a module of vectors, and words of XREAD's refusal",
         parts: false,
         is: |request, ours, theirs| {
