@@ -42,7 +42,7 @@ impl EventLoop {
             return;
         }
         self.ticked_at = self.service.now;
-        // Where each step would have the kernel sync, writers collect in larger steps instead.
+        // Writers collect in larger steps instead where each step would have the kernel sync.
         self.must_collect = self.collects_ahead || self.service.store.has_dropped();
         // Under load no thread is ever idle: elements of dropped collections go all the same.
         for _ in 0..RECLAIMS_A_TICK {
