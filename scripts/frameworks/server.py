@@ -24,6 +24,7 @@ class Server:
     """A server with a folder of its own, which is removed when the server is closed."""
 
     def __init__(self, choice, threads, base):
+        pathlib.Path(base).mkdir(parents=True, exist_ok=True)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="halite-frameworks.", dir=base))
         self.port = free_port()
         self.choice = choice
