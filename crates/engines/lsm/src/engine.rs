@@ -29,6 +29,7 @@ use crate::read::At;
 use crate::record::{self, Kind};
 use crate::refusals::Purpose;
 use crate::repair;
+use crate::rows::Rows;
 use crate::sample::sample;
 use crate::scan::{ReadAt, TreeScan, bounds, end_of_space};
 use crate::spaces::{CATALOGUE, OpenSpaces, Spaces};
@@ -479,7 +480,8 @@ impl Engine for Lsm {
             ..Stats::default()
         };
         let below = self.store.levels.stats();
-        stats.cache_bytes = below.cache_bytes;
+        let rows = self.store.rows.as_ref().map_or(0, Rows::volatile_bytes);
+        stats.cache_bytes = below.cache_bytes + rows;
         stats.volatile_bytes = below.memory_bytes + self.store.volatile_bytes();
         let levels = below.levels;
         let level_bytes = levels.iter().map(|level| level.bytes).sum();

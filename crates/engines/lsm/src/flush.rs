@@ -146,7 +146,7 @@ impl Store {
                 })?,
             }
             // The rows go before memory lets go of the flushed versions.
-            self.rows.iter().for_each(|rows| rows.flushed(tree, frozen));
+            self.rows.iter().for_each(|rows| rows.flushed(tree, &**frozen));
             Ok(())
         })?;
         // The global index that was flushed before is read no more.
@@ -212,6 +212,8 @@ impl Store {
                 self.levels.add_run_in_need(tree as u32, run, &change, hidden)
             }),
         })?;
+        // The rows go before memory lets go of the flushed versions.
+        self.rows.iter().for_each(|rows| rows.flushed(tree, &*oldest));
         self.trees[tree].change(|view| {
             view.immutables.pop();
         });

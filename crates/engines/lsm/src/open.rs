@@ -37,7 +37,7 @@ use crate::pace::Pace;
 use crate::recovery::RecoveredTree;
 use crate::refusals::Refusals;
 use crate::ring::Ring;
-use crate::rows::Rows;
+use crate::rows::{self, Rows};
 use crate::signals::Signals;
 use crate::snapshots::Snapshots;
 use crate::store::Store;
@@ -92,9 +92,12 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
     visible.store(recovered.last, Ordering::Release);
 
     let limits = sizes::limits(options, &segments, layout, disk.capacity());
+    let is_memory = sizes::is_memory(&home, layout);
     // In a page cache, each sync would write the zones of rows to the device.
-    let is_memory = !layout.logged && segments.pool().domain() != Domain::PageCache;
-    let rows = if is_memory { Some(cache_rows(&segments, layout, &levels)?) } else { None };
+    let rows = match is_memory {
+        true => Some(cache_rows(&segments, layout, &levels)?),
+        false => cache_rows_in_dram(options, &home, layout)?,
+    };
     let health = Arc::clone(levels.health());
     let (order, is_logged) = (limits.commit_points, layout.logged);
     let points = Points { memory: segments, commit_id, order, is_logged };
@@ -202,9 +205,27 @@ fn cache_rows(segments: &Arc<Segments>, layout: Layout, levels: &Levels) -> Resu
     let spare = (layout.trees as u64 + 2) * SEGMENT;
     let device = layout::cache_device(segments);
     let cache = ZoneCache::new(&device, segments.pool().len(), spare).map_err(from_cache)?;
-    let rows = Rows::new(cache, layout.trees);
+    let rows = Rows::new(cache, rows::Place::FreeZones, layout.trees);
     levels.set_second_cache(rows.second_tier());
     Ok(rows)
+}
+
+/// The cache of rows that were read from the levels, in DRAM, if options leave it enough.
+fn cache_rows_in_dram(
+    options: &EngineOptions,
+    home: &Segments,
+    layout: Layout,
+) -> Result<Option<Rows>> {
+    let bytes = sizes::rows_bytes(options, home, layout);
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let mut pool_options = PoolOptions::default();
+    pool_options.in_memory = true;
+    (pool_options.size_initial, pool_options.size_max) = (bytes, bytes);
+    let segments = Segments::create(&options.pool, &pool_options)?;
+    let cache = ZoneCache::of_rows(&layout::cache_device(&segments), bytes).map_err(from_cache)?;
+    Ok(Some(Rows::new(cache, rows::Place::Dram, layout.trees)))
 }
 
 /// DRAM that memtables may take, where there is a log: 32 of them as they are by default, and a value of any length.

@@ -40,8 +40,8 @@ pub struct LsmOptions {
     /// How tables written from now on are compressed. A build without the codec refuses it by
     /// [`Error::NotBuiltIn`](crate::Error::NotBuiltIn).
     pub compression: Compression,
-    /// Bytes of DRAM that the cache of the levels' blocks may take. Free zones of persistent memory hold more of
-    /// them, and rows that were read.
+    /// Bytes of DRAM that may hold what is read from the levels: blocks, and, where the pool is no persistent memory,
+    /// half of them rows. Free zones of persistent memory hold rows and more blocks.
     pub cache_bytes: u64,
     /// Tables that may have a descriptor at once; others are opened when they are read. `None`: a quarter of the
     /// descriptors that the process may have when the store opens, 16 at least and 4,096 at most.

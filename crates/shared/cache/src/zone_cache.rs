@@ -6,8 +6,9 @@
 //! again, up to half a zone of them (FIFO with reinsertion, the CLOCK of logs).
 //!
 //! As long as there is room, whole blocks are taken, so that the cache is soon full: [`ZoneCache::warm_up`]. Then
-//! rows take their place ([`ZoneCache::insert`]), which hold only the pairs that were sought. A thread that would
-//! wait for another that appends does not insert.
+//! rows take their place ([`ZoneCache::insert`]), which hold only the pairs that were sought. A cache that takes
+//! [rows only](ZoneCache::of_rows) has these from the beginning. A thread that would wait for another that appends does
+//! not insert.
 //!
 //! A cached item must be true for as long as it is found, or be removed. A thread that removes changed items begins
 //! with [`ZoneCache::begin_removals`]: an item that was read before, and is not cached yet, is not taken any more
@@ -25,6 +26,7 @@ use halite_alloc::{Device, SEGMENT, ScratchPool};
 use halite_codec::{Plain, Seed};
 use halite_pmem::LINE;
 use halite_sim::locks::{self, Mutex};
+use smallvec::SmallVec;
 
 use crate::second_tier::{Found, Place, SecondTier, Ticket};
 use crate::{Error, Result};
@@ -39,6 +41,13 @@ const ZONES_MIN: u64 = 16;
 
 /// How many times as large the next table is.
 const GROWTH: u64 = 4;
+
+/// Bytes of zones for which the table has a word, at least half of one: of blocks and rows, and of rows only.
+const BYTES_PER_WORD: u64 = 512;
+const BYTES_PER_ROW: u64 = 128;
+
+/// Items that are fetched together: about as many as a core has cache misses under way.
+const GROUP: usize = 16;
 
 /// The longest item.
 const ITEM_MAX: usize = 64 << 10;
@@ -65,12 +74,15 @@ pub struct ZoneCache {
     /// Free zones that are left to other uses.
     others: u64,
     table: ArcSwap<Table>,
+    bytes_per_word: u64,
     /// Held by the thread that appends.
     numbers: Mutex<Numbers>,
     /// How many zones there are.
     count: AtomicU64,
     removals: AtomicU64,
-    /// Whether there was no room once: from then on, an old item goes for a new one.
+    takes_blocks: bool,
+    /// Whether rows are taken: there was no room for another block once, or none is taken. From then on, an old item
+    /// goes for a new one.
     is_warm: AtomicBool,
 }
 
@@ -93,15 +105,30 @@ impl ZoneCache {
     /// # Errors
     /// [`Error::NoMemory`] if there is no memory for its table; [`Error::Alloc`].
     pub fn new(device: &Device, pool_bytes: u64, spare: u64) -> Result<Self> {
-        let table = Table::new((pool_bytes / ZONE).max(ZONES_MIN));
+        Self::with(device, pool_bytes, spare.div_ceil(ZONE), true)
+    }
+
+    /// A cache of rows only, in all free segments of a pool, of so many bytes, that has no other use.
+    ///
+    /// # Errors
+    /// As [`ZoneCache::new`].
+    pub fn of_rows(device: &Device, pool_bytes: u64) -> Result<Self> {
+        Self::with(device, pool_bytes, 0, false)
+    }
+
+    fn with(device: &Device, pool_bytes: u64, others: u64, takes_blocks: bool) -> Result<Self> {
+        let bytes_per_word = if takes_blocks { BYTES_PER_WORD } else { BYTES_PER_ROW };
+        let table = Table::new((pool_bytes / ZONE).max(ZONES_MIN), bytes_per_word);
         Ok(Self {
             memory: ScratchPool::new(device)?,
-            others: spare.div_ceil(ZONE),
+            others,
             table: ArcSwap::from_pointee(table.ok_or(Error::NoMemory { pool_bytes })?),
+            bytes_per_word,
             numbers: Mutex::new(Numbers { there: VecDeque::new(), last: 0, most: usize::MAX }),
             count: AtomicU64::new(0),
             removals: AtomicU64::new(0),
-            is_warm: AtomicBool::new(false),
+            takes_blocks,
+            is_warm: AtomicBool::new(!takes_blocks),
         })
     }
 
@@ -146,6 +173,22 @@ impl ZoneCache {
         None
     }
 
+    /// Has the processor fetch the items with these hashes, which are about to be sought. The cache misses of several
+    /// are waited for together.
+    pub fn prefetch(&self, hashes: &[u64]) {
+        let table = self.table.load();
+        for group in hashes.chunks(GROUP) {
+            // No load of a set waits for another.
+            let places: SmallVec<[Word; GROUP]> =
+                group.iter().flat_map(|hash| table.places(*hash)).collect();
+            for place in places {
+                if let Some(zone) = &*table.slot(place.number()).load() {
+                    zone.prefetch(place.line());
+                }
+            }
+        }
+    }
+
     /// Caches a row, `parts` one after the other, once the zones were filled by [`ZoneCache::warm_up`], if no
     /// removals began since the ticket. Another item with the same hash is not found any more.
     pub fn insert(&self, hash: u64, ticket: Ticket, parts: &[&[u8]]) {
@@ -178,7 +221,7 @@ impl ZoneCache {
         self.append(&mut numbers, (Kind::Block, hash), parts, has_room);
     }
 
-    /// Whether it was full once.
+    /// Whether it takes rows.
     #[inline]
     #[must_use]
     pub fn is_warm(&self) -> bool {
@@ -213,7 +256,7 @@ impl ZoneCache {
         let mut numbers = self.numbers.lock();
         numbers.most = usize::MAX;
         if numbers.there.is_empty() {
-            self.is_warm.store(false, Ordering::Relaxed);
+            self.begin_again();
         }
     }
 
@@ -284,11 +327,17 @@ impl ZoneCache {
     /// Takes a larger table, if there is memory for it. Nothing is in it: words of the old one may be about to be
     /// removed.
     fn enlarge(&self, numbers: &mut Numbers) {
-        let Some(table) = Table::new(self.table.load().zones.len() as u64 * GROWTH) else { return };
+        let zones = self.table.load().zones.len() as u64 * GROWTH;
+        let Some(table) = Table::new(zones, self.bytes_per_word) else { return };
         self.table.store(Arc::new(table));
         numbers.there.clear();
         self.count.store(0, Ordering::Relaxed);
-        self.is_warm.store(false, Ordering::Relaxed);
+        self.begin_again();
+    }
+
+    /// Takes blocks again, if it takes any.
+    fn begin_again(&self) {
+        self.is_warm.store(!self.takes_blocks, Ordering::Relaxed);
     }
 
     /// Begins a zone in place of the oldest, with those of its items that were read.
@@ -475,6 +524,32 @@ mod tests {
         cache.give_back();
         cache.grow();
         assert!(row(100_001) && !block(100_000), "it does not begin again");
+    }
+
+    #[test]
+    fn a_cache_of_rows_takes_no_blocks_and_all_of_its_pool() {
+        let mut options = PoolOptions::default();
+        options.in_memory = true;
+        (options.size_initial, options.size_max) = (8 * ZONE, 8 * ZONE);
+        let segments = Segments::create(Path::new("rows"), &options).unwrap();
+        let cache = ZoneCache::of_rows(&segments.device(0), 8 * ZONE).unwrap();
+        cache.warm_up(hash(1), cache.ticket(), &[&bytes(hash(1))]);
+        assert!(!get(&cache, hash(1)) && cache.accepts().is_none());
+        let row = |number: u64| vec![number as u8; 100];
+        let insert = |number| cache.insert(hash(number), cache.ticket(), &[&row(number)]);
+        let found = |number: u64| {
+            let item = cache.get(Kind::Row, hash(number), |item| Some(item.to_vec()))?.item;
+            assert_eq!(item, row(number));
+            Some(item)
+        };
+        // Seven zones have room for 114,688 rows of two lines.
+        (0..110_000).for_each(insert);
+        cache.prefetch(&(0..110_000).map(hash).collect::<Vec<_>>());
+        assert_eq!((segments.free(), cache.pool_bytes()), (0, 7 * ZONE));
+        let kept = (0..110_000).filter_map(found).count();
+        assert!(kept > 95_000, "{kept} of 110,000 are found");
+        (110_000..300_000).for_each(insert);
+        assert!((299_000..300_000).filter_map(found).count() > 900);
     }
 
     #[test]

@@ -33,6 +33,9 @@ impl Partitioned for Lsm {
             keys.iter().map(|key| [&space.0.to_be_bytes(), *key].concat()).collect();
         let full: Vec<&[u8]> = full.iter().map(Vec::as_slice).collect();
         tree.view().active.prefetch_keys(&full);
+        if let Some(rows) = &self.store.rows {
+            rows.prefetch(partition, &full);
+        }
     }
 
     fn scan_partition(

@@ -2,6 +2,7 @@
 
 use halite_alloc::{SEGMENT, Segments};
 use halite_contract::EngineOptions;
+use halite_pmem::Domain;
 use halite_sst::TableOptions;
 use halite_wal::Shape;
 
@@ -48,7 +49,7 @@ pub(super) fn levels_options_on(
 ) -> LevelsOptions {
     let own = LsmOptions::of(options);
     let mut found = LevelsOptions {
-        cache_bytes: own.cache_bytes,
+        cache_bytes: own.cache_bytes - rows_bytes(options, home, layout),
         flushes: layout::noted(home, layout::FLUSHES),
         ..levels_options(options, device)
     };
@@ -69,6 +70,19 @@ pub(super) fn levels_options_on(
         found.runs_max = found.runs_min.saturating_mul(ratio);
     }
     found
+}
+
+/// Whether memtables lie in memory that persists.
+pub(super) fn is_memory(home: &Segments, layout: Layout) -> bool {
+    !layout.logged && home.pool().domain() != Domain::PageCache
+}
+
+/// Bytes of DRAM for rows that are read from the levels, where no free zones of persistent memory hold them: half of the
+/// cache, unless that is too little for some zones. A short row takes a thirtieth of its block.
+pub(super) fn rows_bytes(options: &EngineOptions, home: &Segments, layout: Layout) -> u64 {
+    const ROWS_BYTES_MIN: u64 = 8 * SEGMENT;
+    let bytes = LsmOptions::of(options).cache_bytes / 2 / SEGMENT * SEGMENT;
+    if is_memory(home, layout) || bytes < ROWS_BYTES_MIN { 0 } else { bytes }
 }
 
 /// Bytes of a value from which on it is written to a file of its own: where that costs less than to write the value

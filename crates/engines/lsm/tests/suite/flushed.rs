@@ -9,7 +9,7 @@ use halite_contract::{
     Direction, Durability, Engine, EngineOptions, KeyRange, KeySpaceId, Model, Op, Snapshot,
 };
 use halite_disk::{Disk, DiskModel};
-use halite_lsm::{Lsm, LsmOptions};
+use halite_lsm::{Durable, Lsm, LsmOptions};
 use halite_pmem::{Domain, Medium, PoolOptions};
 use proptest::prelude::*;
 
@@ -50,18 +50,38 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn options() -> EngineOptions {
+/// Where rows lie that were read from the levels.
+#[derive(Debug, Clone, Copy)]
+enum Rows {
+    /// In free zones of the pool, where blocks that are read go on to at once.
+    FreeZones,
+    /// In DRAM: memtables have a log.
+    Dram,
+}
+
+impl Rows {
+    const ALL: [Self; 2] = [Self::FreeZones, Self::Dram];
+
+    fn lsm_options(self) -> LsmOptions {
+        let (durable, cache_bytes) = match self {
+            Self::FreeZones => (Durable::Pool, 0),
+            Self::Dram => (Durable::Log, 16 * ZONE),
+        };
+        LsmOptions {
+            durable,
+            cache_bytes,
+            global_index_bytes: Some(3 * ZONE),
+            ..LsmOptions::default()
+        }
+    }
+}
+
+fn options(rows: Rows) -> EngineOptions {
     let medium = Medium::new(Domain::Memory, CAPACITY).unwrap();
     let mut pool_options = PoolOptions::default();
     pool_options.size_max = CAPACITY;
     pool_options.medium = Some(medium.clone());
-    let lsm = LsmOptions {
-        memtable_bytes: Some(4 << 10),
-        global_index_bytes: Some(3 * ZONE),
-        // Blocks that are read go on at once to the pool's free zones.
-        cache_bytes: 0,
-        ..LsmOptions::default()
-    };
+    let lsm = LsmOptions { memtable_bytes: Some(4 << 10), ..rows.lsm_options() };
     EngineOptions {
         pool_options,
         disk: Some(Disk::model(&DiskModel::of(medium.machine()))),
@@ -114,11 +134,14 @@ impl Pair {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_was_flushed_answers_like_the_levels(steps in proptest::collection::vec(step(), 1..600)) {
-        let options = options();
+    fn what_was_flushed_answers_like_the_levels(
+        steps in proptest::collection::vec(step(), 1..600),
+        rows in prop::sample::select(&Rows::ALL[..]),
+    ) {
+        let options = options(rows);
         let engines: Both<Arc<dyn Engine>> = (open(&options), Arc::new(Model::new()));
         let spaces = (engines.0.key_space("all").unwrap(), engines.1.key_space("all").unwrap());
         let mut pair = Pair { engines, spaces, snapshots: Vec::new() };
@@ -136,6 +159,7 @@ proptest! {
                 }
                 Step::Get(number) => {
                     let (store, model) = &pair.engines;
+                    store.prefetch(0, pair.spaces.0, &[&key(number), &key(number / 2)]);
                     let found = store.get(pair.spaces.0, &key(number)).unwrap();
                     prop_assert_eq!(found, model.get(pair.spaces.1, &key(number)).unwrap());
                 }
@@ -177,15 +201,14 @@ const LONG: usize = 2000;
 
 #[test]
 fn no_thread_reads_what_was_overwritten_before_it_asked() {
+    Rows::ALL.into_iter().for_each(read_what_is_overwritten);
+}
+
+fn read_what_is_overwritten(rows: Rows) {
     let mut pool_options = PoolOptions::default();
     pool_options.in_memory = true;
     (pool_options.size_initial, pool_options.size_max) = (CAPACITY, CAPACITY);
-    let lsm = LsmOptions {
-        memtable_bytes: Some(1 << 20),
-        global_index_bytes: Some(3 * ZONE),
-        cache_bytes: 0,
-        ..LsmOptions::default()
-    };
+    let lsm = LsmOptions { memtable_bytes: Some(1 << 20), ..rows.lsm_options() };
     let store =
         Lsm::open(&EngineOptions { pool_options, own: lsm.into(), ..EngineOptions::new("pool") });
     let store = store.unwrap();

@@ -18,9 +18,6 @@ const WAYS: usize = 8;
 /// The words of items whose hashes have the same lower bits.
 type Set = [AtomicU64; WAYS];
 
-/// Bytes of zones for which a table has a word, at least half of one.
-const BYTES_PER_WORD: u64 = 512;
-
 /// Sets that a table has at most: 512 MiB.
 const SETS_MAX: u64 = 1 << 23;
 
@@ -32,9 +29,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// For so many zones; `None` if there is no memory for it.
-    pub(super) fn new(zones: u64) -> Option<Self> {
-        let sets = (zones * SEGMENT / BYTES_PER_WORD / WAYS as u64).next_power_of_two();
+    /// For so many zones, with a word for about so many bytes of them; `None` if there is no memory for it.
+    pub(super) fn new(zones: u64, bytes_per_word: u64) -> Option<Self> {
+        let sets = (zones * SEGMENT / bytes_per_word / WAYS as u64).next_power_of_two();
         let sets = Set::new_vec_zeroed(sets.min(SETS_MAX) as usize).ok()?.into_boxed_slice();
         Some(Self { sets, zones: (0..zones).map(|_| ArcSwapOption::empty()).collect() })
     }
@@ -42,6 +39,13 @@ impl Table {
     #[inline]
     pub(super) fn set(&self, hash: u64) -> &Set {
         &self.sets[hash as usize & (self.sets.len() - 1)]
+    }
+
+    /// The zones and lines of the items that may have this hash.
+    #[inline]
+    pub(super) fn places(&self, hash: u64) -> impl Iterator<Item = Word> {
+        let words = self.set(hash).iter().map(|way| Word(way.load(Ordering::Relaxed)));
+        words.filter(move |word| word.is_of(hash))
     }
 
     #[inline]

@@ -39,6 +39,14 @@ impl Numbered {
         Some(Item { hash, kind: word(head, 12), bytes })
     }
 
+    /// Has the processor fetch the item at a line: the lines that short ones take.
+    #[inline]
+    pub(super) fn prefetch(&self, line: u64) {
+        let published = self.zone.appender().published();
+        published.prefetch(line * LINE);
+        published.prefetch((line + 1) * LINE);
+    }
+
     /// All items, and their lines.
     pub(super) fn items(&self) -> impl Iterator<Item = (u64, Item<'_>)> {
         let mut line = 0;
