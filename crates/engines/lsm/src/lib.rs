@@ -6,7 +6,7 @@
 //! (`memtable`, `record`), and `group_commit` makes it visible, in order. Full memtables are merged into the global index
 //! (`global_index`), and that into the levels on the SSD (`flush`, by the threads of `maintenance`), so that writers have
 //! `room`. A read asks them in that order, the newest first (`read`, `scan`); records that it finds in the levels are
-//! cached in free zones (`rows`, `halite_cache`). Opening is `open`, with `recovery` of the memtables.
+//! cached as rows (`rows`, `halite_cache`). Opening is `open`, with `recovery` of the memtables.
 //! docs/LSM.md has the whole design.
 #![forbid(unsafe_code)]
 

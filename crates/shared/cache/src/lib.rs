@@ -5,7 +5,8 @@
 //! evicts for it are offered to the second tier, and a block that is found there again and again comes back to DRAM.
 //!
 //! The second tier is a trait, [`SecondTier`]: look up, offer, forget. [`ZoneCache`] is one, in the zones that a pool of
-//! persistent memory has free. It also holds rows, which an engine puts in and looks up by itself.
+//! persistent memory has free. It also holds rows, which an engine puts in and looks up by itself, or nothing but rows, in
+a pool that has no other use.
 //!
 //! | a get finds the block | locks | copies of the block | calls by a vtable |
 //! |---|---|---|---|
