@@ -6,7 +6,7 @@
 //!
 //! The second tier is a trait, [`SecondTier`]: look up, offer, forget. [`ZoneCache`] is one, in the zones that a pool of
 //! persistent memory has free. It also holds rows, which an engine puts in and looks up by itself, or nothing but rows, in
-a pool that has no other use.
+//! a pool that has no other use.
 //!
 //! | a get finds the block | locks | copies of the block | calls by a vtable |
 //! |---|---|---|---|

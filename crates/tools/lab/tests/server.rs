@@ -54,11 +54,12 @@ fn tell(name: &str, tally: &Tally, since: Instant) {
 fn jobs(rules: &[Rules]) -> Vec<(Collections, Rules)> {
     let of_jobs = env::var("HALITE_LAB_JOBS").unwrap_or_default();
     let jobs = SERVERS.iter().flat_map(|server| rules.iter().map(|&rules| (*server, rules)));
-    // Its histories take long: each opening adds up all records.
-    let is_short = |server: &Collections| server.name != "server-evicting" || is_deep("server");
+    // Their histories take long: each opening adds up all records, and each step has many crash points.
+    let is_short =
+        |server: &Collections| !["server-evicting", "server-betree"].contains(&server.name);
     let asked = |(server, rules): &(Collections, Rules)| {
         let is_asked = format!("{} {}", server.name, rules.name()).contains(&of_jobs);
-        is_asked && (!of_jobs.is_empty() || is_short(server))
+        is_asked && (!of_jobs.is_empty() || is_short(server) || is_deep("server"))
     };
     jobs.filter(asked).collect()
 }

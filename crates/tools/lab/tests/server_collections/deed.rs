@@ -33,11 +33,15 @@ impl From<Step> for Deed {
 }
 
 impl Deed {
+    pub(super) fn import<R: Chance>(draw: &mut Draw<'_, R>) -> Self {
+        Self::Import { db: usize::from(draw.percent(30)), first: draw.below(9) }
+    }
+
     /// The next one, of a server that may evict.
     pub(super) fn draw<R: Chance>(draw: &mut Draw<'_, R>, evicts: bool) -> Self {
         // An import takes more than the limit of a server that evicts.
         if !evicts && draw.percent(2) {
-            return Self::Import { db: usize::from(draw.percent(30)), first: draw.below(9) };
+            return Self::import(draw);
         }
         if !evicts {
             return draw.step().into();

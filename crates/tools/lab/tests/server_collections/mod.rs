@@ -62,6 +62,8 @@ const LIMITS: [[&str; 2]; 5] = [
 pub(crate) struct Collections {
     pub(crate) name: &'static str,
     engine: &'static str,
+    /// How the names begin of the engine's variants for the lab of which it has the options.
+    variants: &'static str,
     /// The number of partitions when the store is made, and when it is opened again.
     partitions: [usize; 2],
     /// It has a limit of memory, and evicts keys that are no part of the model.
@@ -69,9 +71,11 @@ pub(crate) struct Collections {
 }
 
 /// The servers that are explored.
-pub(crate) const SERVERS: [Collections; 6] = [
+pub(crate) const SERVERS: [Collections; 8] = [
     Collections::new("server-indexlog", "indexlog", [1, 1]),
     Collections::new("server-lsm", "lsm", [1, 1]),
+    Collections { variants: "lsm-log-trees-", ..Collections::new("server-lsm-log", "lsm", [2, 2]) },
+    Collections::new("server-betree", "betree", [1, 1]),
     Collections { evicts: true, ..Collections::new("server-evicting", "lsm", [1, 1]) },
     Collections::new("server-partitions", "indexlog", [2, 2]),
     Collections::new("server-rehoming", "indexlog", [1, 3]),
@@ -87,7 +91,7 @@ pub(crate) struct Open {
 
 impl Collections {
     const fn new(name: &'static str, engine: &'static str, partitions: [usize; 2]) -> Self {
-        Self { name, engine, partitions, evicts: false }
+        Self { name, engine, variants: engine, partitions, evicts: false }
     }
 
     /// The server of a name.
@@ -105,7 +109,9 @@ impl Collections {
     fn options(&self, medium: &Medium) -> EngineOptions {
         // Those of the engine's own histories: full soon, and without threads.
         let engine = find_engine(self.engine).expect("there is such an engine");
-        let mut options = (engine.crash_variants)().swap_remove(0).options;
+        let mut variants = (engine.crash_variants)().into_iter();
+        let variant = variants.find(|variant| variant.name.starts_with(self.variants));
+        let mut options = variant.expect("the engine has such variants").options;
         options.pool = "pool".into();
         options.pool_options.medium = Some(medium.clone());
         options.pool_options.size_max = self.capacity();
@@ -291,7 +297,10 @@ impl Subject for Collections {
                 8..11 => Action::Kill,
                 11..15 => Action::KillWithin(None, draw.below(40) as u32),
                 15..22 => {
-                    let deed = Deed::draw(&mut draw, self.evicts);
+                    let deed = match draw.percent(15) {
+                        true if !self.evicts => Deed::import(&mut draw),
+                        _ => Deed::draw(&mut draw, self.evicts),
+                    };
                     Action::KillWithin(Some(deed), draw.below(30) as u32)
                 }
                 _ => Action::Step(Deed::draw(&mut draw, self.evicts)),
