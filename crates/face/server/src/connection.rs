@@ -32,6 +32,8 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// It has got posts in this turn, which are to be sent.
     pub(crate) posted: bool,
+    /// Its requests changed keys when it was served last.
+    pub(crate) writes: bool,
     /// The input may hold whole requests that have not been executed.
     pub(crate) has_requests: bool,
     /// When the unfinished request at the front began.
@@ -60,6 +62,7 @@ impl Connection {
             ended: false,
             listed: false,
             posted: false,
+            writes: false,
             has_requests: false,
             request_began: None,
             waits_for: Dispatched::Done,

@@ -278,6 +278,22 @@ impl Service {
         result
     }
 
+    /// Whether nothing that was executed has an effect at the end of the turn: no change has to become durable, and no
+    /// other client or thread has to be told of anything.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        let Self { store, sync_asked, some_killed, .. } = self;
+        let has_messages = !self.ended_waits.is_empty()
+            || !self.forgotten.is_empty()
+            || !self.to_unblock.is_empty()
+            || !self.to_kill.is_empty();
+        !store.is_unsynced()
+            && store.outbox.is_empty()
+            && !sync_asked
+            && !some_killed
+            && !has_messages
+    }
+
     /// Changes here since a client last had everything made durable.
     pub(crate) fn changes_since_save(&self) -> u64 {
         self.store.changes - self.changes_saved

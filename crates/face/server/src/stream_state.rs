@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::stream_id::StreamId;
 
 /// The state of a stream.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct StreamState {
     /// The number of entries.
     pub(crate) len: u64,
@@ -29,7 +29,7 @@ pub(crate) struct StreamState {
 }
 
 /// A group of consumers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group {
     /// The number in the keys of its elements.
     pub(crate) number: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Group {
 }
 
 /// A consumer of a group.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Consumer {
     pub(crate) name: Box<[u8]>,
     /// The time of its last attempt to read, in milliseconds since 1970.

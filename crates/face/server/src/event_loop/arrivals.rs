@@ -90,14 +90,14 @@ impl EventLoop {
     /// Finds a place for a connection.
     pub(super) fn adopt_newcomer(&mut self, newcomer: Newcomer) {
         let Newcomer { mut connection, mut client } = newcomer;
-        let place = self.free.pop().unwrap_or_else(|| {
+        let place = self.empty.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
         let token = Token(FIRST_CONNECTION.0 + place);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut connection.socket, token, interest).is_err() {
-            self.free.push(place);
+            self.empty.push(place);
             self.shared.clients.fetch_sub(1, Ordering::Relaxed);
             return;
         }
@@ -163,7 +163,7 @@ impl EventLoop {
             connection.socket.say_goodbye();
             // Closing the socket removes it from the poll too; the call only makes that explicit.
             let _ = self.poll.registry().deregister(&mut connection.socket);
-            self.free.push(place);
+            self.empty.push(place);
         }
         self.paused.retain(|&paused| paused != place);
         self.service.blocked = self.paused.len();

@@ -5,6 +5,9 @@
 //! durable at once; then send the replies. So a reply says that a write is durable, and requests
 //! that arrive together, from one client or from many, share one fence.
 //!
+//! Connections that wrote nothing when they were served last come first in a turn: as long as everything that is visible is
+//! durable, replies need not wait for its end, and a reader does not wait for the sync of others' writes.
+//!
 //! With several threads, a turn begins with receiving the messages of the others and ends with sending those for them:
 //! requests leave before the fence, so that their owners work meanwhile; replies, posts and parts of the store leave
 //! behind it. An idle thread sleeps in the poll, and the next thread that sends it a message wakes it.
@@ -77,12 +80,15 @@ pub(crate) struct EventLoop {
     peers: Option<Box<Peers>>,
     connections: Vec<Option<Box<Connection>>>,
     /// Places in `connections` that are empty.
-    free: Vec<usize>,
+    empty: Vec<usize>,
     ahead: Ahead,
     /// Connections to serve in this turn.
     listed: Vec<usize>,
     /// Connections that have got posts in this turn.
     posted: Vec<usize>,
+    /// Connections that were served in this turn whose replies wait for its end, and those whose replies do not.
+    owed: Vec<usize>,
+    free: Vec<usize>,
     /// Connections whose next request waits for a pause to end.
     paused: Vec<usize>,
     /// Connections whose next request waits for a partition that is still recovered.
@@ -143,10 +149,12 @@ impl EventLoop {
             peers,
             lent: None,
             connections: Vec::new(),
-            free: Vec::new(),
+            empty: Vec::new(),
             ahead: Ahead::default(),
             listed: Vec::new(),
             posted: Vec::new(),
+            owed: Vec::new(),
+            free: Vec::new(),
             paused: Vec::new(),
             unready: Vec::new(),
             ready: PartitionSet::EMPTY,
@@ -288,18 +296,25 @@ impl EventLoop {
         self.end_waits();
         // Another thread may have woken this one for it. Once it is another one's turn, this one can do no more.
         let mut can_evict = !self.service.is_short(false) || self.evict();
-        let served = std::mem::take(&mut self.listed);
+        let mut served = std::mem::take(&mut self.listed);
+        served.sort_by_key(|&place| self.writes(place));
         for group in served.chunks(AHEAD) {
             group.iter().for_each(|&place| self.read(place));
             self.prefetch(group);
             for &place in group {
+                if self.writes(place) {
+                    self.answer_free();
+                }
                 self.serve(place);
+                let is_free = self.tells_nothing_new(place);
+                if is_free { &mut self.free } else { &mut self.owed }.push(place);
                 self.relieve_outbox();
                 if can_evict && self.service.is_short(false) {
                     can_evict = self.evict();
                 }
             }
         }
+        self.answer_free();
         // Requests of other threads, and keys that have expired, may have changed some, too.
         self.serve_waiting();
         if let Some(peers) = &mut self.peers {
@@ -313,9 +328,9 @@ impl EventLoop {
         if self.peers.is_some() {
             self.send();
         }
-        for &place in &served {
-            self.answer(place);
-        }
+        let mut owed = std::mem::take(&mut self.owed);
+        owed.drain(..).for_each(|place| self.answer(place));
+        self.owed = owed;
         self.answer_posted();
         if let Some(peers) = &mut self.peers {
             peers.mailbox.flush();

@@ -67,8 +67,12 @@ impl EventLoop {
         if self.has_posts() && self.service.clients.get(place).is_some_and(Client::gets_posts) {
             self.take_posts();
         }
+        let changes = self.service.store.changes;
         loop {
             self.serve_once(place);
+            if let Some(connection) = &mut self.connections[place] {
+                connection.writes = self.service.store.changes != changes;
+            }
             if !self.service.store.has_ready {
                 return;
             }
@@ -136,6 +140,29 @@ impl EventLoop {
         }
         self.service.some_killed |= client.killed;
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
+    }
+
+    /// Whether a connection's requests changed keys when it was served last.
+    #[inline]
+    pub(super) fn writes(&self, place: usize) -> bool {
+        self.connections[place].as_ref().is_some_and(|connection| connection.writes)
+    }
+
+    /// Sends the replies that need not wait for the end of the turn: behind what readers ask for, as calls of the kernel
+    /// take the cache, and before writers are served.
+    pub(super) fn answer_free(&mut self) {
+        let mut free = std::mem::take(&mut self.free);
+        free.drain(..).for_each(|place| self.answer(place));
+        self.free = free;
+    }
+
+    /// Whether the replies of a connection that was just served are all there, and tell of nothing that waits for the end of
+    /// the turn.
+    pub(super) fn tells_nothing_new(&self, place: usize) -> bool {
+        let is_whole = |connection: &Connection| {
+            connection.waits_for == Dispatched::Done && connection.answers.is_empty()
+        };
+        self.service.is_settled() && self.connections[place].as_deref().is_some_and(is_whole)
     }
 
     /// Sends a connection's replies, and lists it again if there is more to do.

@@ -1,6 +1,6 @@
 //! Values that move to other keys, or are copied there.
 
-use super::{NewDeadline, Order, Result, Spot, Store};
+use super::{NewDeadline, Order, Resident, Result, Spot, Store};
 use crate::notifications::EventClass;
 use crate::stored::collection_id;
 
@@ -27,6 +27,11 @@ impl Store {
                 let mut record = stored.bytes().to_vec();
                 record[2..10].copy_from_slice(&copy.id.to_be_bytes());
                 self.put_copy(from, to, &record)?;
+                // The times of a stream's consumers are newer in DRAM.
+                if let Some(Resident::Stream(state)) = self.known_resident(&source) {
+                    let state = state.clone();
+                    self.resident(&copy, |_| Ok(Resident::Stream(state)))?;
+                }
             }
             Some(_) => {
                 let what = format!("the collection `{}`", from.1.escape_ascii());

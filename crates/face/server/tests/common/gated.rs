@@ -11,6 +11,9 @@ use halite_contract::{
     VerifyReport,
 };
 
+/// How long anything waits that a test has closed or held.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// The state of a partition.
 #[derive(Clone, Copy, PartialEq)]
 enum Gate {
@@ -28,6 +31,17 @@ pub(crate) struct Gated {
     refusal: Mutex<Option<fn() -> Error>>,
     /// Syncs fail.
     syncs_fail: AtomicBool,
+    syncs: Mutex<Syncs>,
+    syncs_changed: Condvar,
+}
+
+/// The syncs that wait for a test.
+#[derive(Default)]
+struct Syncs {
+    are_held: bool,
+    waiting: usize,
+    /// How many may go on.
+    let_go: usize,
 }
 
 impl Gated {
@@ -47,7 +61,9 @@ impl Gated {
         let gates = Mutex::new(vec![Gate::Closed; partitions]);
         let (changed, refusal) = (Condvar::new(), Mutex::default());
         let syncs_fail = AtomicBool::new(false);
-        let gated = Arc::new(Self { inner, gates, changed, refusal, syncs_fail });
+        let (syncs, syncs_changed) = (Mutex::default(), Condvar::new());
+        let gated = Self { inner, gates, changed, refusal, syncs_fail, syncs, syncs_changed };
+        let gated = Arc::new(gated);
         (Database::with_engine(Arc::clone(&gated) as Arc<dyn Engine>, folder.path()), gated, folder)
     }
 
@@ -71,7 +87,52 @@ impl Gated {
         self.syncs_fail.store(true, Ordering::SeqCst);
     }
 
+    /// Syncs wait from now on.
+    pub(crate) fn hold_syncs(&self) {
+        self.syncs.lock().unwrap().are_held = true;
+    }
+
+    /// Waits until a sync waits.
+    pub(crate) fn wait_for_sync(&self) {
+        let mut syncs = self.syncs.lock().unwrap();
+        while syncs.waiting == 0 {
+            syncs = self.syncs_changed.wait(syncs).unwrap();
+        }
+    }
+
+    /// Lets one sync go on, which waits.
+    pub(crate) fn let_sync_go(&self) {
+        let mut syncs = self.syncs.lock().unwrap();
+        assert!(syncs.waiting > 0);
+        syncs.waiting -= 1;
+        syncs.let_go += 1;
+        self.syncs_changed.notify_all();
+    }
+
+    /// No sync waits from now on.
+    pub(crate) fn let_syncs_go(&self) {
+        self.syncs.lock().unwrap().are_held = false;
+        self.syncs_changed.notify_all();
+    }
+
+    fn pass_syncs(&self) {
+        let mut syncs = self.syncs.lock().unwrap();
+        if !syncs.are_held {
+            return;
+        }
+        syncs.waiting += 1;
+        self.syncs_changed.notify_all();
+        let is_held = |syncs: &mut Syncs| syncs.let_go == 0 && syncs.are_held;
+        // A test that fails does not wait for its server for ever.
+        (syncs, _) = self.syncs_changed.wait_timeout_while(syncs, PATIENCE, is_held).unwrap();
+        match syncs.let_go {
+            0 => syncs.waiting -= 1,
+            _ => syncs.let_go -= 1,
+        }
+    }
+
     fn check_syncs(&self) -> Result<()> {
+        self.pass_syncs();
         match self.syncs_fail.load(Ordering::SeqCst) {
             true => Err(Error::Poisoned { why: "a test's sync failed".into() }),
             false => Ok(()),
@@ -93,7 +154,7 @@ impl Gated {
     }
 
     fn pass(&self, partition: usize) -> Result<()> {
-        while !self.wait_partition(partition, Duration::from_secs(60))? {}
+        while !self.wait_partition(partition, PATIENCE)? {}
         Ok(())
     }
 

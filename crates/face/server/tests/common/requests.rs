@@ -36,7 +36,8 @@ fn value(choices: &mut impl Choices) -> Vec<u8> {
 fn number(choices: &mut impl Choices) -> Vec<u8> {
     let number = match choices.below(8) {
         0 => -1 - choices.below(20) as i64,
-        1 => return value(choices),
+        // An id of a stream that is `*` depends on the time.
+        1 => return Some(value(choices)).filter(|value| value != b"*").unwrap_or_default(),
         _ => choices.below(50) as i64,
     };
     number.to_string().into_bytes()

@@ -39,6 +39,7 @@ mod pipelines;
 mod protocol;
 mod pubsub;
 mod random_requests;
+mod readers;
 mod scan;
 mod scripting;
 mod sets;

@@ -20,6 +20,7 @@ on_threads! {
     counters_of_groups_see_over_what_they_can
     ids_are_set
     streams_are_keys_like_others
+    copies_have_the_times_of_consumers
     a_stream_is_there_after_a_restart
     transactions_have_streams
     the_newer_protocol_has_maps
@@ -610,6 +611,27 @@ fn streams_are_keys_like_others() {
     let of_all = client.integer("MEMORY USAGE m SAMPLES 0");
     assert!(of_some > 50 * 20 && of_all > 50 * 20, "{of_some} {of_all}");
     assert!((of_some - of_all).abs() < of_all / 2, "{of_some} {of_all}");
+}
+
+fn copies_have_the_times_of_consumers() {
+    let (_server, mut client) = server();
+    fill(&mut client, "s", 3);
+    client.check(&[("XGROUP CREATE s g 0", "+OK")]);
+    client.ask("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
+    // What follows changes no record of the consumer.
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    client.ask("XREADGROUP GROUP g a NOACK COUNT 1 STREAMS s >");
+    let told = client.ask("XINFO STREAM s FULL");
+    client.check(&[("COPY s t", ":1"), ("XINFO STREAM t FULL", &told)]);
+    client.check(&[("RENAME t u", "+OK"), ("XINFO STREAM u FULL", &told)]);
+    client.check(&[("MOVE u 1", ":1"), ("SELECT 1", "+OK"), ("XINFO STREAM u FULL", &told)]);
+    client.check(&[
+        ("MULTI", "+OK"),
+        ("COPY u s DB 0", "+QUEUED"),
+        ("COPY u s DB 0 REPLACE", "+QUEUED"),
+    ]);
+    client.check(&[("EXEC", "[:0, :1]"), ("DEL u", ":1"), ("SELECT 0", "+OK")]);
+    client.check(&[("XINFO STREAM s FULL", &told)]);
 }
 
 fn a_stream_is_there_after_a_restart() {
