@@ -491,6 +491,11 @@ impl Engine for Lsm {
             // A read may have to look into each.
             Figure::new("level_zero_runs", "Sorted runs of level zero.", levels[0].runs),
         ];
+        if let Some(rows) = &self.store.rows {
+            let help =
+                "Bytes of rows, and of blocks in free zones, that were read from the levels.";
+            stats.add(Figure::detail("cached_row_bytes", help, rows.cached_bytes()));
+        }
         if let Some(wal) = &self.store.wal {
             stats.add(Figure::new("log_bytes", "Bytes of the write-ahead log.", wal.bytes()));
             let help =

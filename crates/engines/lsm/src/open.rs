@@ -93,10 +93,11 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Arc<Store>> {
 
     let limits = sizes::limits(options, &segments, layout, disk.capacity());
     let is_memory = sizes::is_memory(&home, layout);
-    // In a page cache, each sync would write the zones of rows to the device.
+    // With a log, no zone persists; and in a page cache, each sync would write the zones of rows to the device.
     let rows = match is_memory {
         true => Some(cache_rows(&segments, layout, &levels)?),
-        false => cache_rows_in_dram(options, &home, layout)?,
+        // The store is the same without them, if there is no memory.
+        false => cache_rows_in_dram(options, &home, layout).ok().flatten(),
     };
     let health = Arc::clone(levels.health());
     let (order, is_logged) = (limits.commit_points, layout.logged);

@@ -40,8 +40,9 @@ pub struct LsmOptions {
     /// How tables written from now on are compressed. A build without the codec refuses it by
     /// [`Error::NotBuiltIn`](crate::Error::NotBuiltIn).
     pub compression: Compression,
-    /// Bytes of DRAM that may hold what is read from the levels: blocks, and, where the pool is no persistent memory,
-    /// half of them rows. Free zones of persistent memory hold rows and more blocks.
+    /// Bytes of DRAM that may hold what is read from the levels. Where memtables lie in persistent memory, blocks have all of
+    /// it, and free zones there hold rows and more blocks. Where they have a log, or lie in a page cache, gets have half of
+    /// it for rows, and a sixteenth of that more for the table that leads to them; with less than 32 MiB, blocks have all.
     pub cache_bytes: u64,
     /// Tables that may have a descriptor at once; others are opened when they are read. `None`: a quarter of the
     /// descriptors that the process may have when the store opens, 16 at least and 4,096 at most.

@@ -63,7 +63,8 @@ impl LsmOptions {
             global_index_bytes: Some(bytes),
             table_bytes: Some(1 << 10),
             large_value_bytes: Some(1 << 20),
-            cache_bytes: 1 << 20,
+            // With a log, half of it is for rows in DRAM.
+            cache_bytes: if durable == Durable::Log { 32 << 20 } else { 1 << 20 },
             ..Self::default()
         }
     }

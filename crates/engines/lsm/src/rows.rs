@@ -133,9 +133,16 @@ impl Rows {
         if self.place == Place::FreeZones { self.cache.pool_bytes() } else { 0 }
     }
 
-    /// Bytes that rows take in a pool of their own.
+    /// Bytes that rows take in a pool of their own, and the table that leads to them, once there are some.
     pub(crate) fn volatile_bytes(&self) -> u64 {
-        if self.place == Place::Dram { self.cache.pool_bytes() } else { 0 }
+        let bytes = self.cached_bytes();
+        let is_there = self.place == Place::Dram && bytes > 0;
+        if is_there { bytes + self.cache.table_bytes() } else { 0 }
+    }
+
+    /// Bytes of what is cached here, wherever it lies.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.cache.pool_bytes()
     }
 
     /// The start of a key's row, and its hash.

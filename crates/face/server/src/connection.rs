@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// It has got posts in this turn, which are to be sent.
     pub(crate) posted: bool,
-    /// Its requests changed keys when it was served last.
+    /// Keys of this thread were changed when it was served last.
     pub(crate) writes: bool,
     /// The input may hold whole requests that have not been executed.
     pub(crate) has_requests: bool,

@@ -266,6 +266,12 @@ impl ZoneCache {
         self.count.load(Ordering::Relaxed) * ZONE
     }
 
+    /// Bytes of DRAM of the table that leads to its items.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        self.table.load().bytes()
+    }
+
     fn take_oldest(&self, numbers: &mut Numbers) -> Option<Arc<Numbered>> {
         let oldest = numbers.there.pop_front()?;
         self.count.store(numbers.there.len() as u64, Ordering::Relaxed);

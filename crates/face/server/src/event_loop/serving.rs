@@ -142,7 +142,7 @@ impl EventLoop {
         client.account(connection.memory(), &self.shared.client_memory, self.service.thread);
     }
 
-    /// Whether a connection's requests changed keys when it was served last.
+    /// Whether keys were changed when a connection was served last.
     #[inline]
     pub(super) fn writes(&self, place: usize) -> bool {
         self.connections[place].as_ref().is_some_and(|connection| connection.writes)

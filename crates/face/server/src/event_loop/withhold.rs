@@ -1,9 +1,9 @@
 //! The replies of a turn whose writes could not be made durable.
 //!
-//! A failed sync leaves it open which writes are durable, so that no reply of the turn may leave. A client of this
-//! thread that is owed one is told why, and disconnected: whether its requests without a reply happened, it cannot
-//! know. Clients of other threads get the error as the reply to each of their requests. From then on all threads refuse
-//! writes, and reads go on; they may see writes of that turn, which the next start may not find.
+//! A failed sync leaves it open which writes are durable, so that no reply that has not left by then may leave: it may tell
+//! of one. A client of this thread that is owed one is told why, and disconnected: whether its requests without a reply
+//! happened, it cannot know. Clients of other threads get the error as the reply to each of their requests. From then on all
+//! threads refuse writes, and reads go on; they may see writes of that turn, which the next start may not find.
 
 use std::sync::Arc;
 

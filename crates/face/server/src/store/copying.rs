@@ -28,7 +28,8 @@ impl Store {
                 record[2..10].copy_from_slice(&copy.id.to_be_bytes());
                 self.put_copy(from, to, &record)?;
                 // The times of a stream's consumers are newer in DRAM.
-                if let Some(Resident::Stream(state)) = self.known_resident(&source) {
+                let residents = &self.part(source.partition).residents;
+                if let Some(Resident::Stream(state)) = residents.get(&source) {
                     let state = state.clone();
                     self.resident(&copy, |_| Ok(Resident::Stream(state)))?;
                 }

@@ -36,6 +36,11 @@ impl Table {
         Some(Self { sets, zones: (0..zones).map(|_| ArcSwapOption::empty()).collect() })
     }
 
+    /// Bytes of its words.
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(&*self.sets) as u64
+    }
+
     #[inline]
     pub(super) fn set(&self, hash: u64) -> &Set {
         &self.sets[hash as usize & (self.sets.len() - 1)]
