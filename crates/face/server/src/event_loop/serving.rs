@@ -148,8 +148,8 @@ impl EventLoop {
         self.connections[place].as_ref().is_some_and(|connection| connection.writes)
     }
 
-    /// Sends the replies that need not wait for the end of the turn: behind what readers ask for, as calls of the kernel
-    /// take the cache, and before writers are served.
+    /// Sends the replies that need not wait for the end of the turn. The loop does it once all readers were served, and before
+    /// writers are: between two readers, a call of the kernel would evict what was fetched for the second.
     pub(super) fn answer_free(&mut self) {
         let mut free = std::mem::take(&mut self.free);
         free.drain(..).for_each(|place| self.answer(place));

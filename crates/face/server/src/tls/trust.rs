@@ -1,8 +1,9 @@
 //! The judge of clients' certificates.
 //!
 //! An authority's certificate may be its owner's, too: `openssl req -x509` makes such a one, and people without another
-//! authority name it as `tls-ca-cert-file` and give it to clients. The library refuses an authority as a client, whatever else it may be for;
-//! OpenSSL, and so Redis, takes such a one. Here one is taken that is trusted by itself: its owner could vouch for any other.
+//! authority name it as `tls-ca-cert-file` and give it to clients. The library refuses an authority as a client, whatever
+//! else it may be for; OpenSSL, and so Redis, takes such a one. Here one is taken that is trusted by itself: its owner could
+//! vouch for any other.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ fn a_reader_waits_for_no_sync_of_others_and_what_is_not_durable_does() {
     gates.open(0);
     let server = Running::on(db, |config| config.threads = Some(1)).within(folder);
     let [mut first, mut writer, mut reader, mut late] = [(); 4].map(|()| server.client());
-    // The last two of these have written when they were served last: such connections come behind readers.
+    // Connections that changed keys when they were served last come behind readers: `writer` and `late` do.
     first.check(&[("SET seen old", "+OK")]);
     reader.check(&[("GET seen", "\"old\"")]);
     writer.check(&[("SET a 1", "+OK")]);

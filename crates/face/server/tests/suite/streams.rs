@@ -618,7 +618,7 @@ fn copies_have_the_times_of_consumers() {
     fill(&mut client, "s", 3);
     client.check(&[("XGROUP CREATE s g 0", "+OK")]);
     client.ask("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
-    // What follows changes no record of the consumer.
+    // The next read changes no record of the consumer.
     std::thread::sleep(std::time::Duration::from_millis(5));
     client.ask("XREADGROUP GROUP g a NOACK COUNT 1 STREAMS s >");
     let told = client.ask("XINFO STREAM s FULL");
